@@ -1,0 +1,1 @@
+"""Fast ABC-Boost: multi-class gradient boosting with an adaptive base class."""

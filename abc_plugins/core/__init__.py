@@ -1,0 +1,1 @@
+"""The native booster: schedule, losses, binning, trees, round loop, model and model file."""

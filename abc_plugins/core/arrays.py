@@ -1,0 +1,14 @@
+"""Names for the array types used in annotations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int32]
+Bins = NDArray[np.uint8]
+Booleans = NDArray[np.bool_]
+AnyArray = NDArray[Any]

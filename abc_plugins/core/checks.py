@@ -1,0 +1,71 @@
+"""Checks of single arguments, with one wording for all errors: the argument, its value, what is allowed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from numbers import Integral, Real
+from typing import Any, NoReturn
+
+import numpy as np
+
+
+def fail(name: str, value: Any, allowed: str, kind: type[Exception] = ValueError) -> NoReturn:
+    """Raise an error that names the argument, the value and what is allowed."""
+    shown = value if isinstance(value, str) and " " in value else repr(value)
+    raise kind(f"{name} must be {allowed}; got {shown}.")
+
+
+def check_integer(
+    name: str, value: Any, *, minimum: int | None = None, maximum: int | None = None, allowed: str | None = None
+) -> int:
+    """Return `value` as an int; booleans and numbers with a fraction are refused."""
+    allowed = allowed or f"a whole number{_range_text(minimum, maximum)}"
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
+        fail(name, value, allowed, TypeError)
+    if (minimum is not None and value < minimum) or (maximum is not None and value > maximum):
+        fail(name, value, allowed)
+    return int(value)
+
+
+def check_real(
+    name: str,
+    value: Any,
+    *,
+    minimum: float = -math.inf,
+    maximum: float = math.inf,
+    above: float | None = None,
+    allowed: str | None = None,
+) -> float:
+    """Return `value` as a finite float within [minimum, maximum], or larger than `above`."""
+    if allowed is None:
+        bounds = [f"larger than {above:g}"] if above is not None else []
+        bounds += [f"at least {minimum:g}"] if minimum > -math.inf else []
+        bounds += [f"at most {maximum:g}"] if maximum < math.inf else []
+        allowed = "a number" + (" " + " and ".join(bounds) if bounds else "")
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        fail(name, value, allowed, TypeError)
+    number = float(value)
+    if not math.isfinite(number) or number < minimum or number > maximum or (above is not None and number <= above):
+        fail(name, value, allowed)
+    return number
+
+
+def check_choice(name: str, value: Any, choices: Collection[str]) -> str:
+    """Return `value` if it is one of `choices`."""
+    allowed = "one of " + ", ".join(repr(choice) for choice in choices)
+    if not isinstance(value, str):
+        fail(name, value, allowed, TypeError)
+    if value not in choices:
+        fail(name, value, allowed)
+    return value
+
+
+def _range_text(minimum: int | None, maximum: int | None) -> str:
+    if minimum is not None and maximum is not None:
+        return f" from {minimum} to {maximum}"
+    if minimum is not None:
+        return f" of at least {minimum}"
+    if maximum is not None:
+        return f" of at most {maximum}"
+    return ""

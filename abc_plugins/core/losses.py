@@ -1,0 +1,143 @@
+"""Softmax, log loss per class, and the derivatives of classic and ABC rounds.
+
+Scores and probabilities are arrays of shape (n_classes, n_samples): the derivatives of a tree read one or two
+rows of them from end to end. `labels` holds class indices, `weights` one weight a sample.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from abc_plugins.core.arrays import Floats, Integers
+from abc_plugins.core.jit import kernel
+from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers, count_blocks
+from abc_plugins.core.schedule import CLASSIC
+
+_LOG2_E = 1.4426950408889634
+_LN2_HIGH = 6.93147180369123816490e-01  # trailing zero bits: a small integer times it is exact
+_LN2_LOW = 1.90821492927058770002e-10
+_ROUNDER = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to the nearest integer, kept in the low bits
+_SMALLEST_EXPONENT = -708.0  # exp of anything smaller would not be a normal number
+
+
+@kernel
+def exp_nonpositive(x):  # type: ignore[no-untyped-def]
+    """exp(x) for x <= 0 to about one unit in the last place, without a branch: LLVM vectorises loops over it."""
+    x = max(x, _SMALLEST_EXPONENT)
+    rounded = x * _LOG2_E + _ROUNDER
+    n = rounded - _ROUNDER
+    r = (x - n * _LN2_HIGH) - n * _LN2_LOW
+    # exp(r) for |r| <= ln(2)/2 by its Taylor polynomial of degree 13 (remainder below 1e-17)
+    s = 1.0 / 6227020800.0
+    s = s * r + 1.0 / 479001600.0
+    s = s * r + 1.0 / 39916800.0
+    s = s * r + 1.0 / 3628800.0
+    s = s * r + 1.0 / 362880.0
+    s = s * r + 1.0 / 40320.0
+    s = s * r + 1.0 / 5040.0
+    s = s * r + 1.0 / 720.0
+    s = s * r + 1.0 / 120.0
+    s = s * r + 1.0 / 24.0
+    s = s * r + 1.0 / 6.0
+    s = s * r + 0.5
+    s = s * r + 1.0
+    s = s * r + 1.0
+    # times 2**n: add n to the exponent bits
+    bits = np.float64(s).view(np.int64) + (np.float64(rounded).view(np.int64) << 52)
+    return np.int64(bits).view(np.float64)
+
+
+@kernel
+def softmax_block(scores, probabilities, log_normaliser, start, stop):  # type: ignore[no-untyped-def]
+    """Write the softmax of samples start..stop, and log(sum(exp(scores))) to the front of `log_normaliser`."""
+    n = stop - start
+    n_classes = scores.shape[0]
+    largest = np.full(n, -np.inf)
+    total = np.zeros(n)
+    for k in range(n_classes):
+        row = scores[k, start:stop]
+        for i in range(n):
+            largest[i] = max(largest[i], row[i])
+    for k in range(n_classes):
+        row = scores[k, start:stop]
+        out = probabilities[k, start:stop]
+        for i in range(n):
+            e = exp_nonpositive(row[i] - largest[i])
+            out[i] = e
+            total[i] += e
+    for i in range(n):
+        log_normaliser[i] = np.log(total[i]) + largest[i]
+        total[i] = 1.0 / total[i]
+    for k in range(n_classes):
+        out = probabilities[k, start:stop]
+        for i in range(n):
+            out[i] *= total[i]
+
+
+@kernel
+def softmax_blocks(  # type: ignore[no-untyped-def]
+    scores, labels, weights, probabilities, block_losses, first_block, last_block
+):
+    """Softmax and per-class log loss of some blocks of samples; `block_losses` has shape (n_blocks, K)."""
+    n_samples = scores.shape[1]
+    log_normaliser = np.empty(ROWS_PER_BLOCK)
+    for block in range(first_block, last_block):
+        start = block * ROWS_PER_BLOCK
+        stop = min(start + ROWS_PER_BLOCK, n_samples)
+        softmax_block(scores, probabilities, log_normaliser, start, stop)
+        block_losses[block] = 0.0
+        for i in range(start, stop):
+            k = labels[i]
+            block_losses[block, k] += weights[i] * (log_normaliser[i - start] - scores[k, i])
+
+
+@kernel
+def derivatives(probabilities, labels, weights, plus, minus, z, h):  # type: ignore[no-untyped-def]
+    """Residual z and weight h of every sample for the tree of class `plus` with base class `minus`.
+
+    With `minus` = CLASSIC these are the classic r - p and p (1 - p). Swapping `plus` and `minus` negates z and
+    keeps h, bit for bit.
+    """
+    p_plus = probabilities[plus]
+    n_samples = p_plus.size
+    if minus == CLASSIC:
+        for i in range(n_samples):
+            z[i] = weights[i] * ((labels[i] == plus) - p_plus[i])
+            h[i] = weights[i] * (p_plus[i] * (1.0 - p_plus[i]))
+        return
+    p_minus = probabilities[minus]
+    for i in range(n_samples):
+        a = p_plus[i]
+        b = p_minus[i]
+        z[i] = weights[i] * (((labels[i] == plus) - a) - ((labels[i] == minus) - b))
+        # p_b (1 - p_b) + p_k (1 - p_k) + 2 p_b p_k
+        h[i] = weights[i] * ((a + b) - (a - b) * (a - b))
+
+
+def update_probabilities(
+    scores: Floats, labels: Integers, weights: Floats, probabilities: Floats, workers: Workers
+) -> Floats:
+    """Fill `probabilities` with the softmax of `scores`.
+
+    Returns
+    -------
+    class_losses : array of shape (n_classes,)
+        For every class the weighted log loss of its own samples.
+    """
+    n_classes, n_samples = scores.shape
+    block_losses = np.empty((count_blocks(n_samples), n_classes))
+    workers.over_rows(
+        n_samples,
+        lambda first, last: softmax_blocks(scores, labels, weights, probabilities, block_losses, first, last),
+    )
+    return block_losses.sum(axis=0)
+
+
+def starting_class_losses(labels: Integers, weights: Floats, n_classes: int) -> Floats:
+    """Class losses at equal scores: log(K) times the weight of each class, so that equal classes tie exactly."""
+    return np.bincount(labels, weights=weights, minlength=n_classes) * np.log(n_classes)
+
+
+def centre(scores: Floats) -> None:
+    """Subtract each sample's mean score; probabilities stay as they are."""
+    scores -= scores.mean(axis=0)

@@ -1,0 +1,206 @@
+"""The model: a list of trees tagged (plus class, minus class), in flat arrays.
+
+A leaf value v of a tree adds v to the score of its `plus` class and subtracts it from that of its `minus` class
+(`CLASSIC`, -1, if there is none). Trees are grouped by boosting round. Values include the shrinkage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from abc_plugins.core.arrays import AnyArray, Booleans, Floats, Integers
+from abc_plugins.core.parallel import Workers
+from abc_plugins.core.predicting import add_tree_scores
+
+LEAF = -1
+"""In place of a feature: the node is a leaf."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """One tree; all arrays have one entry a node, and node 0 is the root.
+
+    A sample goes left if its value is <= threshold, or if it is missing and `missing_left` is set.
+
+    Attributes
+    ----------
+    plus, minus : int
+        The class whose score a leaf value is added to, and the one it is subtracted from (CLASSIC: none).
+    feature : array of int32
+        Column of the split, LEAF for a leaf.
+    threshold : array of float64
+    missing_left : array of bool
+    left, right : array of int32
+        Children, 0 for a leaf. A child's number is larger than its parent's.
+    value : array of float64
+        What a leaf adds, shrinkage included; 0 for an inner node.
+    gain : array of float64
+        Gain of the split, 0 for a leaf.
+    weight : array of float64
+        Total weight of the training samples in the node (their number if there are no weights).
+    """
+
+    plus: int
+    minus: int
+    feature: Integers
+    threshold: Floats
+    missing_left: Booleans
+    left: Integers
+    right: Integers
+    value: Floats
+    gain: Floats
+    weight: Floats
+
+
+NODE_FIELDS = tuple(field.name for field in fields(Tree) if field.name not in ("plus", "minus"))
+
+
+class TreeEnsemble:
+    """Trees of all rounds.
+
+    Parameters
+    ----------
+    n_classes, n_features : int
+    """
+
+    def __init__(self, n_classes: int, n_features: int) -> None:
+        self.n_classes = n_classes
+        self.n_features = n_features
+        self._rounds: list[tuple[Tree, ...]] = []
+        self._flat: FlatTrees | None = None
+
+    @property
+    def n_rounds(self) -> int:
+        """Number of boosting rounds."""
+        return len(self._rounds)
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees in all rounds."""
+        return sum(len(trees) for trees in self._rounds)
+
+    def append_round(self, trees: Sequence[Tree]) -> None:
+        """Add the trees of one round."""
+        self._rounds.append(tuple(trees))
+        self._flat = None
+
+    def truncate(self, n_rounds: int) -> None:
+        """Keep only the first `n_rounds` rounds."""
+        del self._rounds[n_rounds:]
+        self._flat = None
+
+    def rounds(self) -> Iterator[tuple[Tree, ...]]:
+        """Iterate over the rounds; each is a tuple of trees."""
+        return iter(self._rounds)
+
+    def trees(self, n_rounds: int | None = None) -> Iterator[Tree]:
+        """Iterate over the trees of the first `n_rounds` rounds (all by default)."""
+        for trees in self._rounds[:n_rounds]:
+            yield from trees
+
+    def flat(self) -> FlatTrees:
+        """All trees in one set of arrays, as the prediction kernels and the model file take them."""
+        if self._flat is None:
+            self._flat = FlatTrees.from_rounds(self._rounds)
+        return self._flat
+
+    def raw_scores(self, X: AnyArray, workers: Workers, n_rounds: int | None = None) -> Floats:
+        """Sum the trees of the first `n_rounds` rounds.
+
+        Returns
+        -------
+        scores : array of shape (n_samples, n_classes)
+        """
+        scores = np.zeros((X.shape[0], self.n_classes))
+        stop = self.n_rounds if n_rounds is None else n_rounds
+        add_tree_scores(X, self.flat(), 0, stop, scores, workers)
+        return scores
+
+    def feature_importance(self, kind: str, n_rounds: int | None = None) -> Floats:
+        """Total gain ("gain") or number ("count") of the splits on every feature."""
+        totals = np.zeros(self.n_features)
+        for tree in self.trees(n_rounds):
+            inner = tree.feature != LEAF
+            amounts = tree.gain[inner] if kind == "gain" else None
+            totals += np.bincount(tree.feature[inner], weights=amounts, minlength=self.n_features)
+        return totals
+
+
+@dataclass(frozen=True)
+class FlatTrees:
+    """Trees as flat arrays: node arrays one behind the other, children numbered within their tree.
+
+    Attributes
+    ----------
+    round_start : array of int64, shape (n_rounds + 1,)
+        Round m has the trees round_start[m] .. round_start[m + 1] - 1.
+    node_start : array of int64, shape (n_trees + 1,)
+        Tree t has the nodes node_start[t] .. node_start[t + 1] - 1.
+    plus, minus : array of int32, shape (n_trees,)
+    feature, threshold, missing_left, left, right, value, gain, weight : arrays of shape (n_nodes,)
+        As in `Tree`.
+    """
+
+    round_start: AnyArray
+    node_start: AnyArray
+    plus: Integers
+    minus: Integers
+    feature: Integers
+    threshold: Floats
+    missing_left: Booleans
+    left: Integers
+    right: Integers
+    value: Floats
+    gain: Floats
+    weight: Floats
+
+    @classmethod
+    def from_rounds(cls, rounds: Sequence[Sequence[Tree]]) -> FlatTrees:
+        """Join the trees of all rounds."""
+        trees = [tree for round_trees in rounds for tree in round_trees]
+
+        def join(name: str) -> AnyArray:
+            parts = [getattr(tree, name) for tree in trees]
+            return np.concatenate(parts) if parts else np.empty(0, NODE_DTYPES[name])
+
+        return cls(
+            round_start=_starts([len(round_trees) for round_trees in rounds]),
+            node_start=_starts([tree.feature.size for tree in trees]),
+            plus=np.array([tree.plus for tree in trees], dtype=np.int32),
+            minus=np.array([tree.minus for tree in trees], dtype=np.int32),
+            **{name: join(name) for name in NODE_FIELDS},
+        )
+
+    def to_rounds(self) -> list[tuple[Tree, ...]]:
+        """Split into trees again; node arrays are views."""
+        trees = [
+            Tree(
+                int(self.plus[t]),
+                int(self.minus[t]),
+                **{name: getattr(self, name)[self.node_start[t] : self.node_start[t + 1]] for name in NODE_FIELDS},
+            )
+            for t in range(self.plus.size)
+        ]
+        starts = self.round_start
+        return [tuple(trees[starts[m] : starts[m + 1]]) for m in range(starts.size - 1)]
+
+
+NODE_DTYPES = {
+    "feature": np.dtype(np.int32),
+    "threshold": np.dtype(np.float64),
+    "missing_left": np.dtype(np.bool_),
+    "left": np.dtype(np.int32),
+    "right": np.dtype(np.int32),
+    "value": np.dtype(np.float64),
+    "gain": np.dtype(np.float64),
+    "weight": np.dtype(np.float64),
+}
+
+
+def _starts(sizes: Sequence[int]) -> AnyArray:
+    starts = np.zeros(len(sizes) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=starts[1:])
+    return starts

@@ -1,0 +1,100 @@
+"""Threads for kernels: a small pool that runs GIL-free kernels over ranges of rows or over trees.
+
+Work is cut into blocks whose size does not depend on the number of threads, and every block writes to its own
+place, so that results are the same bit for bit whatever the thread count.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Any
+
+ROWS_PER_BLOCK = 1024
+"""Rows of one block; a block's partial sums are added in block order."""
+
+
+def available_cores() -> int:
+    """Count the cores this process may run on (its affinity mask, not the machine)."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def resolve_n_jobs(n_jobs: int | None) -> int:
+    """Translate scikit-learn's `n_jobs` to a number of threads: None is every core, -1 too, -2 all but one."""
+    if n_jobs is None:
+        return available_cores()
+    if n_jobs < 0:
+        return max(1, available_cores() + 1 + n_jobs)
+    return n_jobs
+
+
+def count_blocks(n_rows: int) -> int:
+    """Count the row blocks that cover `n_rows` rows."""
+    return (n_rows + ROWS_PER_BLOCK - 1) // ROWS_PER_BLOCK
+
+
+class Workers:
+    """A pool of `n_threads` threads; with one thread, work runs where it is called.
+
+    Parameters
+    ----------
+    n_threads : int
+        At least 1.
+    """
+
+    def __init__(self, n_threads: int) -> None:
+        self.n_threads = n_threads
+        self._pool = ThreadPoolExecutor(n_threads - 1, "abc-plugins") if n_threads > 1 else None
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the threads once their work is done."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True)
+            self._pool = None
+
+    def over_rows(self, n_rows: int, work: Callable[[int, int], Any]) -> None:
+        """Call `work(first_block, last_block)` on contiguous shares of the row blocks, one share a thread."""
+        n_blocks = count_blocks(n_rows)
+        shares = min(self.n_threads, n_blocks)
+        bounds = [n_blocks * share // max(shares, 1) for share in range(shares + 1)]
+        self._run([lambda share=share: work(bounds[share], bounds[share + 1]) for share in range(shares)])
+
+    def over_items(self, items: Sequence[Any], work: Callable[[Any, int], Any]) -> None:
+        """Call `work(item, thread)` for every item; each thread takes the next item when it is free."""
+        queue = iter(items)
+
+        def drain(thread: int) -> None:
+            for item in queue:
+                work(item, thread)
+
+        threads = min(self.n_threads, len(items))
+        self._run([lambda thread=thread: drain(thread) for thread in range(threads)])
+
+    def _run(self, tasks: Iterable[Callable[[], Any]]) -> None:
+        tasks = list(tasks)
+        if self._pool is None or len(tasks) < 2:
+            for task in tasks:
+                task()
+            return
+        # The calling thread takes the first share itself instead of sleeping.
+        futures = [self._pool.submit(task) for task in tasks[1:]]
+        try:
+            tasks[0]()
+        finally:
+            # Buffers must not be touched by a worker after this returns, whatever happened here.
+            for future in futures:
+                future.exception()
+        for future in futures:
+            future.result()

@@ -1,0 +1,174 @@
+"""The base-class schedule of Fast ABC-Boost: which class, if any, is the base of the next round.
+
+A state machine without numba and without any boosting engine in it. An engine asks `plan` what the next round
+does, tries the candidates it is given, reports their losses to `choose`, and tells `record` what it did. The
+native booster and the LightGBM and XGBoost adapters all drive the same object.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from abc_plugins.core.checks import check_integer, fail
+
+CLASSIC = -1
+"""Recorded as the base of a round without a base class: every class grew a tree of its own."""
+
+
+@dataclass(frozen=True)
+class RoundPlan:
+    """What the next round does.
+
+    Attributes
+    ----------
+    candidates : tuple of int
+        Empty: a classic round, K trees. One class: an ABC round with that base. Several: an ABC round whose base
+        is the candidate with the lowest training loss, see `BaseClassSchedule.choose`.
+    centre : bool
+        Subtract each sample's mean score first. True before the first ABC round: classic rounds do not keep the
+        sum of the scores at zero, and the base's score is defined as minus the sum of the others.
+    """
+
+    candidates: tuple[int, ...]
+    centre: bool
+
+    @property
+    def is_classic(self) -> bool:
+        """Whether every class grows a tree of its own."""
+        return not self.candidates
+
+
+class BaseClassSchedule:
+    """Decide the base class of every round.
+
+    Parameters
+    ----------
+    n_classes : int
+        K, at least 2.
+    search : int or "all", default=2
+        s: how many classes to try as base in a search, those with the largest training loss first.
+    gap : int, default=10
+        g: after a search, keep its base for this many rounds.
+    warmup : int, default=10
+        w: classic rounds before the first search.
+    adaptive : bool, default=True
+        False makes every round classic (MART and robust LogitBoost). Two classes have only one free score, so
+        that the base makes no difference: every round is classic then, too.
+
+    Examples
+    --------
+    >>> schedule = BaseClassSchedule(3, search=2, gap=1, warmup=0)
+    >>> plan = schedule.plan([4.0, 9.0, 6.0])
+    >>> plan.candidates
+    (1, 2)
+    >>> base = schedule.choose(plan, [10.0, 8.5])
+    >>> schedule.record(base)
+    >>> schedule.plan([1.0, 2.0, 3.0]).candidates
+    (2,)
+    """
+
+    def __init__(
+        self,
+        n_classes: int,
+        *,
+        search: int | str = 2,
+        gap: int = 10,
+        warmup: int = 10,
+        adaptive: bool = True,
+    ) -> None:
+        self.n_classes = check_integer("n_classes", n_classes, minimum=2)
+        self.adaptive = bool(adaptive) and self.n_classes > 2
+        self.search = check_search(search, self.n_classes if self.adaptive else None)
+        self.gap = check_integer("gap", gap, minimum=0)
+        self.warmup = check_integer("warmup", warmup, minimum=0)
+        self._bases: list[int] = []
+
+    @property
+    def bases(self) -> tuple[int, ...]:
+        """The base class of every round so far, `CLASSIC` for a round without one."""
+        return tuple(self._bases)
+
+    @property
+    def n_candidates(self) -> int:
+        """How many classes a search tries."""
+        return self.n_classes if self.search == "all" else int(self.search)
+
+    def plan(self, class_losses: Sequence[float]) -> RoundPlan:
+        """Say what the next round does; asking changes nothing.
+
+        Parameters
+        ----------
+        class_losses : sequence of float of length K
+            For every class the summed training loss of its own samples. Before any round all samples have the
+            same loss, and the sums are proportional to the class counts.
+        """
+        if len(class_losses) != self.n_classes:
+            fail("class_losses", f"{len(class_losses)} values", f"one value for each of the {self.n_classes} classes")
+        this_round = len(self._bases)
+        if not self.adaptive or this_round < self.warmup:
+            return RoundPlan((), centre=False)
+        last_base = next((base for base in reversed(self._bases) if base != CLASSIC), None)
+        searching = last_base is None or (this_round - self.warmup) % (self.gap + 1) == 0
+        candidates = self._worst_classes(class_losses) if searching else (last_base,)
+        return RoundPlan(candidates, centre=last_base is None)  # type: ignore[arg-type]
+
+    def choose(self, plan: RoundPlan, trial_losses: Sequence[float]) -> int:
+        """Pick the candidate with the lowest total training loss; the earlier candidate wins a tie.
+
+        A loss that is not a number never wins.
+        """
+        if len(trial_losses) != len(plan.candidates):
+            fail("trial_losses", f"{len(trial_losses)} values", f"one for each of {len(plan.candidates)} candidates")
+        best, lowest = plan.candidates[0], math.inf
+        for candidate, loss in zip(plan.candidates, trial_losses, strict=True):
+            if loss < lowest:
+                best, lowest = candidate, loss
+        return best
+
+    def record(self, base: int) -> None:
+        """Note that a round was added to the model with this base, or `CLASSIC`."""
+        self._bases.append(check_integer("base", base, minimum=CLASSIC, maximum=self.n_classes - 1))
+
+    def to_state(self) -> dict[str, Any]:
+        """Return the whole state as plain JSON values."""
+        return {
+            "n_classes": self.n_classes,
+            "search": self.search,
+            "gap": self.gap,
+            "warmup": self.warmup,
+            "adaptive": self.adaptive,
+            "bases": list(self._bases),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> BaseClassSchedule:
+        """Rebuild the schedule from what `to_state` returned."""
+        settings = dict(state)
+        bases = settings.pop("bases")
+        schedule = cls(settings.pop("n_classes"), **settings)
+        for base in bases:
+            schedule.record(base)
+        return schedule
+
+    def _worst_classes(self, class_losses: Sequence[float]) -> tuple[int, ...]:
+        """The s classes with the largest loss, largest first; ties go to the smaller class index."""
+        order = sorted(range(self.n_classes), key=lambda k: (-_comparable(class_losses[k]), k))
+        return tuple(order[: self.n_candidates])
+
+
+def check_search(search: int | str, n_classes: int | None) -> int | str:
+    """Return `search` if it is "all" or a whole number from 1 to the number of classes."""
+    if isinstance(search, str):
+        if search != "all":
+            fail("search", search, 'a whole number of at least 1, or "all"')
+        return search
+    limit = "" if n_classes is None else f" up to the number of classes ({n_classes})"
+    return check_integer("search", search, minimum=1, maximum=n_classes, allowed=f'a whole number from 1{limit}, or "all"')
+
+
+def _comparable(loss: float) -> float:
+    """Sort a loss that is not a number as the worst there is."""
+    return math.inf if math.isnan(loss) else loss
