@@ -1,0 +1,160 @@
+"""Quantile binning: every feature becomes at most `max_bins` bins, plus one for missing values.
+
+A feature with no more distinct values than bins keeps every one of them, so that the split search sees exactly
+the splits that the raw values allow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from abc_plugins.core.arrays import AnyArray, Bins, Floats
+from abc_plugins.core.jit import kernel
+from abc_plugins.core.parallel import Workers
+
+
+@dataclass(frozen=True)
+class FeatureBins:
+    """The bins of one feature.
+
+    Attributes
+    ----------
+    edges : array of shape (n_bins - 1,)
+        Increasing thresholds; bin b holds the values x with edges[b - 1] < x <= edges[b].
+    has_missing : bool
+        Whether the training data has missing values here; their bin is number n_bins.
+    """
+
+    edges: Floats
+    has_missing: bool
+
+    @property
+    def n_bins(self) -> int:
+        """Number of bins of values that are there."""
+        return self.edges.size + 1
+
+    def threshold(self, bin_index: int) -> float:
+        """The largest raw value that falls into this bin or a lower one."""
+        return float(self.edges[bin_index]) if bin_index < self.edges.size else np.inf
+
+
+def find_bins(column: Floats, weights: Floats | None, max_bins: int) -> FeatureBins:
+    """Choose the bins of one feature.
+
+    Parameters
+    ----------
+    column : array of shape (n_samples,)
+        NaN is missing.
+    weights : array of shape (n_samples,) or None
+        None stands for equal weights.
+    max_bins : int
+    """
+    values, masses = _distinct_values(column, weights)
+    n_present = values.size
+    has_missing = bool(np.isnan(column).any())
+    if n_present <= 1:
+        return FeatureBins(np.empty(0), has_missing)
+    last_of_bin = _spread_over_bins(masses, max_bins)[:-1] if n_present > max_bins else np.arange(n_present - 1)
+    lower, upper = values[last_of_bin], values[last_of_bin + 1]
+    middle = lower / 2 + upper / 2
+    # Between neighbouring floats the middle may round up to the upper value, which must stay on the right.
+    return FeatureBins(np.where((middle >= lower) & (middle < upper), middle, lower), has_missing)
+
+
+def _distinct_values(column: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
+    """Sorted distinct values without NaN, and the total weight of each."""
+    if weights is None:
+        values = np.sort(column)  # NaN goes to the end
+        values = values[: values.size - np.count_nonzero(np.isnan(column))]
+        first = _first_of_runs(values)
+        return values[first], np.diff(first, append=values.size).astype(np.float64)
+    present = ~np.isnan(column)
+    order = np.argsort(column[present], kind="stable")
+    values = column[present][order]
+    first = _first_of_runs(values)
+    masses = np.add.reduceat(weights[present][order], first) if first.size else np.empty(0)
+    return values[first], masses
+
+
+def _first_of_runs(values: Floats) -> AnyArray:
+    """Positions at which a sorted array takes a new value."""
+    if values.size == 0:
+        return np.empty(0, dtype=np.int64)
+    return np.concatenate(([0], np.flatnonzero(values[1:] != values[:-1]) + 1))
+
+
+@kernel
+def _spread_over_bins(masses, max_bins):  # type: ignore[no-untyped-def]
+    """Group sorted distinct values into bins of about equal mass; return the last value of every bin.
+
+    A bin is closed when it has its share of the mass that is left, so that a few very frequent values do not use
+    up the bins of all others.
+    """
+    last = np.empty(max_bins, dtype=np.int64)
+    n_bins = 0
+    left = masses.sum()
+    mass = 0.0
+    for j in range(masses.size):
+        share = left / (max_bins - n_bins)
+        # Close before a value that would overshoot by more than stopping short falls behind.
+        if mass > 0.0 and n_bins < max_bins - 1 and mass + masses[j] - share > share - mass:
+            last[n_bins] = j - 1
+            n_bins += 1
+            left -= mass
+            mass = 0.0
+        mass += masses[j]
+    last[n_bins] = masses.size - 1
+    return last[: n_bins + 1]
+
+
+@kernel
+def _to_bins(column, edges, missing_bin, out):  # type: ignore[no-untyped-def]
+    """Bin of every value: the number of edges below it."""
+    n_edges = edges.size
+    for i in range(column.size):
+        x = column[i]
+        if x != x:
+            out[i] = missing_bin
+            continue
+        low = 0
+        high = n_edges
+        while low < high:
+            middle = (low + high) >> 1
+            if edges[middle] < x:
+                low = middle + 1
+            else:
+                high = middle
+        out[i] = low
+
+
+def bin_features(
+    X: AnyArray, weights: Floats | None, max_bins: int, workers: Workers
+) -> tuple[list[FeatureBins], Bins]:
+    """Find the bins of every feature and apply them.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Any real dtype; NaN is missing.
+    weights : array of shape (n_samples,) or None
+    max_bins : int
+    workers : Workers
+
+    Returns
+    -------
+    features : list of FeatureBins
+    bins : array of uint8, shape (n_features, n_samples)
+    """
+    n_samples, n_features = X.shape
+    bins = np.empty((n_features, n_samples), dtype=np.uint8)
+    features: list[FeatureBins] = [FeatureBins(np.empty(0), False)] * n_features
+
+    def bin_one(f: int, _thread: int) -> None:
+        column = np.ascontiguousarray(X[:, f], dtype=np.float64)
+        features[f] = find_bins(column, weights, max_bins)
+        _to_bins(column, features[f].edges, features[f].n_bins, bins[f])
+
+    workers.over_items(range(n_features), bin_one)
+    return features, bins

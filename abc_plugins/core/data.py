@@ -1,0 +1,75 @@
+"""Training data as the booster takes it: binned columns, class indices and weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from abc_plugins.core.arrays import AnyArray, Floats, Integers
+from abc_plugins.core.binning import bin_features
+from abc_plugins.core.columns import Columns, make_columns
+from abc_plugins.core.parallel import Workers
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Binned samples with labels and weights.
+
+    Attributes
+    ----------
+    columns : Columns
+    labels : array of int32, shape (n_samples,)
+        Class indices.
+    weights : array of float64, shape (n_samples,)
+        All positive.
+    n_classes, n_features : int
+    """
+
+    columns: Columns
+    labels: Integers
+    weights: Floats
+    n_classes: int
+    n_features: int
+    _edges: Floats
+    _first_edge: AnyArray
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return self.labels.size
+
+    def thresholds(self, features: AnyArray, bins: AnyArray) -> Floats:
+        """Raw thresholds of splits, given as indices into the features of `columns` and bins."""
+        return self._edges[self._first_edge[features] + bins]
+
+
+def make_training_data(
+    X: AnyArray, labels: Integers, weights: Floats, n_classes: int, max_bins: int, workers: Workers
+) -> TrainingData:
+    """Bin the samples.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+    labels : array of int32, shape (n_samples,)
+    weights : array of shape (n_samples,)
+        Positive; samples without weight must have been left out.
+    n_classes, max_bins : int
+    workers : Workers
+    """
+    equal = bool(np.all(weights == weights[0]))
+    features, bins = bin_features(X, None if equal else weights, max_bins, workers)
+    columns = make_columns(features, bins)
+    # "All present values left, missing ones right" is a split at infinity.
+    edges = [np.append(features[f].edges, np.inf) for f in columns.feature]
+    first_edge = np.cumsum([0] + [e.size for e in edges])[:-1]
+    return TrainingData(
+        columns=columns,
+        labels=labels,
+        weights=weights,
+        n_classes=n_classes,
+        n_features=X.shape[1],
+        _edges=np.concatenate(edges) if edges else np.empty(0),
+        _first_edge=first_edge,
+    )

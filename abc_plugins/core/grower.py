@@ -1,0 +1,142 @@
+"""Grow the trees of one round, side by side, and turn them into model trees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from abc_plugins.core.arrays import AnyArray, Booleans, Floats
+from abc_plugins.core.data import TrainingData
+from abc_plugins.core.fixedpoint import weigh
+from abc_plugins.core.growing import TreeNodes, grow_tree, make_workspace
+from abc_plugins.core.leaves import Update
+from abc_plugins.core.model import LEAF, Tree
+from abc_plugins.core.parallel import Workers
+from abc_plugins.core.settings import Settings
+from abc_plugins.core.splitting import SplitRules
+
+Pair = tuple[int, int]
+"""(plus, minus): the classes whose scores a tree raises and lowers."""
+
+
+class TreeGrower:
+    """Grows trees on one training set; keeps the work space of every thread.
+
+    Parameters
+    ----------
+    data : TrainingData
+    settings : Settings
+    workers : Workers
+
+    Attributes
+    ----------
+    leaf_ids : array of uint16, shape (n_trees, n_samples)
+        For every tree of the last call of `grow` the node number of each sample's leaf.
+    """
+
+    def __init__(self, data: TrainingData, settings: Settings, workers: Workers) -> None:
+        self._data = data
+        self._settings = settings
+        self._workers = workers
+        weight_units = weigh(data.weights)
+        self._units = weight_units.units
+        self._rules = SplitRules(
+            second_order=settings.second_order,
+            reg_lambda=settings.reg_lambda,
+            min_units=max(1, int(np.ceil(settings.min_samples_leaf / weight_units.per_unit))),
+            min_hessian=settings.min_child_weight,
+            hessian_bits=weight_units.hessian_bits,
+            weight_per_unit=weight_units.per_unit,
+        )
+        self._work = [make_workspace(data.columns, settings.num_leaves) for _ in range(workers.n_threads)]
+        self._nodes = _empty_nodes(0, 0)
+        self._n_nodes = np.empty(0, dtype=np.int64)
+        self.leaf_ids: AnyArray = np.empty((0, data.n_samples), dtype=np.uint16)
+
+    def grow(self, probabilities: Floats, pairs: Sequence[Pair], sample: AnyArray, round_index: int) -> None:
+        """Grow one tree for each pair of classes from the samples in `sample`."""
+        self._reserve(len(pairs))
+        data = self._data
+
+        def grow_one(t: int, thread: int) -> None:
+            plus, minus = pairs[t]
+            tree = TreeNodes(*(field[t] for field in self._nodes))
+            self._n_nodes[t] = grow_tree(
+                data.columns,
+                probabilities,
+                data.labels,
+                data.weights,
+                self._units,
+                sample,
+                self._usable_features(round_index, pairs[t]),
+                plus,
+                minus,
+                self._settings.num_leaves,
+                self._rules,
+                self._work[thread],
+                tree,
+                self.leaf_ids[t],
+            )
+
+        self._workers.over_items(range(len(pairs)), grow_one)
+
+    def to_trees(self, update: Update) -> list[Tree]:
+        """Model trees of an update of the last trees grown."""
+        return [
+            self._to_tree(int(t), int(plus), int(minus), values)
+            for t, plus, minus, values in zip(update.tree, update.plus, update.minus, update.values, strict=True)
+        ]
+
+    def _to_tree(self, t: int, plus: int, minus: int, values: Floats) -> Tree:
+        n_nodes = self._n_nodes[t]
+        nodes = TreeNodes(*(field[t, :n_nodes].copy() for field in self._nodes))
+        inner = nodes.feature != LEAF
+        thresholds = np.zeros(n_nodes)
+        thresholds[inner] = self._data.thresholds(nodes.feature[inner], nodes.bin[inner])
+        nodes.feature[inner] = self._data.columns.feature[nodes.feature[inner]]
+        return Tree(
+            plus,
+            minus,
+            feature=nodes.feature,
+            threshold=thresholds,
+            missing_left=nodes.missing_left,
+            left=nodes.left,
+            right=nodes.right,
+            value=np.where(inner, 0.0, values[:n_nodes]),
+            gain=nodes.gain,
+            weight=nodes.weight,
+        )
+
+    def _reserve(self, n_trees: int) -> None:
+        """Make room for the results of `n_trees` trees."""
+        if n_trees <= self.leaf_ids.shape[0]:
+            return
+        self._nodes = _empty_nodes(n_trees, 2 * self._settings.num_leaves - 1)
+        self._n_nodes = np.empty(n_trees, dtype=np.int64)
+        self.leaf_ids = np.empty((n_trees, self._data.n_samples), dtype=np.uint16)
+
+    def _usable_features(self, round_index: int, pair: Pair) -> Booleans:
+        """The features that this tree may split on; the same for (k, b) and (b, k)."""
+        n_features = self._data.columns.feature.size
+        share = self._settings.colsample
+        if share == 1.0 or n_features == 0:
+            return np.ones(n_features, dtype=np.bool_)
+        low, high = sorted(pair)
+        random = np.random.default_rng([self._settings.seed, round_index, low + 1, high + 1])
+        usable = np.zeros(n_features, dtype=np.bool_)
+        usable[random.choice(n_features, max(1, round(share * n_features)), replace=False)] = True
+        return usable
+
+
+def _empty_nodes(n_trees: int, n_nodes: int) -> TreeNodes:
+    shape = (n_trees, n_nodes)
+    return TreeNodes(
+        feature=np.empty(shape, dtype=np.int32),
+        bin=np.empty(shape, dtype=np.int32),
+        missing_left=np.empty(shape, dtype=np.bool_),
+        left=np.empty(shape, dtype=np.int32),
+        right=np.empty(shape, dtype=np.int32),
+        gain=np.empty(shape),
+        weight=np.empty(shape),
+    )

@@ -1,0 +1,297 @@
+"""Best-first growth of one tree to J leaves."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from abc_plugins.core.arrays import AnyArray, Booleans, Floats, Integers
+from abc_plugins.core.columns import N_CODES, Columns
+from abc_plugins.core.fixedpoint import to_fixed_point
+from abc_plugins.core.histogram import build_histogram, subtract_histogram
+from abc_plugins.core.jit import kernel
+from abc_plugins.core.losses import derivatives
+from abc_plugins.core.splitting import find_best_split
+
+
+class TreeNodes(NamedTuple):
+    """Nodes of one tree under construction, or of many with a leading axis; see `model.Tree`.
+
+    The root is node 0, and the t-th split makes nodes 2t - 1 and 2t. `bin` is the threshold as a bin number.
+    """
+
+    feature: Integers
+    bin: Integers
+    missing_left: Booleans
+    left: Integers
+    right: Integers
+    gain: Floats
+    weight: Floats
+
+
+class WorkSpace(NamedTuple):
+    """What one thread needs to grow a tree; allocated once a fit.
+
+    Attributes
+    ----------
+    z, h : arrays of float64, shape (n_samples,)
+    cells, gathered : arrays of int64, shapes (n_samples, 2) and (n_samples, 2)
+    rows, rows_aside : arrays of uint32, shape (n_samples,)
+        Samples, those of a node next to each other; and the right child's while a node is being split.
+    histograms : array of int64, shape (n_leaves, n_cells, 2)
+        One slot for each leaf that may still be split.
+    usable : array of bool, shape (n_leaves, n_split_features)
+    start, stop, slot : arrays of int64, shape (n_nodes,)
+        Where a node's samples are in `rows`, and the slot of its histogram.
+    sums : array of int64, shape (n_nodes, 2)
+        Cell sums of a node.
+    split_gain, split_feature, split_bin, split_missing_left, split_sums : arrays of shape (n_nodes, ...)
+        The best split of each leaf.
+    goes_left : array of bool, shape (N_CODES,)
+    """
+
+    z: Floats
+    h: Floats
+    cells: AnyArray
+    gathered: AnyArray
+    rows: AnyArray
+    rows_aside: AnyArray
+    histograms: AnyArray
+    usable: Booleans
+    start: AnyArray
+    stop: AnyArray
+    slot: AnyArray
+    sums: AnyArray
+    split_gain: Floats
+    split_feature: AnyArray
+    split_bin: AnyArray
+    split_missing_left: Booleans
+    split_sums: AnyArray
+    goes_left: Booleans
+
+
+def make_workspace(columns: Columns, num_leaves: int) -> WorkSpace:
+    """Allocate the work space of one thread."""
+    n_samples = columns.codes.shape[1]
+    n_nodes = 2 * num_leaves - 1
+    return WorkSpace(
+        z=np.empty(n_samples),
+        h=np.empty(n_samples),
+        cells=np.empty((n_samples, 2), dtype=np.int64),
+        gathered=np.empty((n_samples, 2), dtype=np.int64),
+        rows=np.empty(n_samples, dtype=np.uint32),
+        rows_aside=np.empty(n_samples, dtype=np.uint32),
+        histograms=np.empty((num_leaves, int(columns.column_start[-1]), 2), dtype=np.int64),
+        usable=np.empty((num_leaves, columns.feature.size), dtype=np.bool_),
+        start=np.empty(n_nodes, dtype=np.int64),
+        stop=np.empty(n_nodes, dtype=np.int64),
+        slot=np.empty(n_nodes, dtype=np.int64),
+        sums=np.empty((n_nodes, 2), dtype=np.int64),
+        split_gain=np.empty(n_nodes),
+        split_feature=np.empty(n_nodes, dtype=np.int64),
+        split_bin=np.empty(n_nodes, dtype=np.int64),
+        split_missing_left=np.empty(n_nodes, dtype=np.bool_),
+        split_sums=np.empty((n_nodes, 2), dtype=np.int64),
+        goes_left=np.empty(N_CODES, dtype=np.bool_),
+    )
+
+
+@kernel
+def grow_tree(  # type: ignore[no-untyped-def]
+    columns, probabilities, labels, weights, units, sample, usable, plus, minus, num_leaves, rules, work, tree, leaf_ids
+):
+    """Grow the tree of class `plus` with base `minus`.
+
+    Parameters
+    ----------
+    columns : Columns
+    probabilities : array of shape (n_classes, n_samples)
+    labels, weights, units : arrays of shape (n_samples,)
+    sample : array of uint32
+        The samples to grow from, increasing.
+    usable : array of bool, shape (n_split_features,)
+        Features to split on.
+    plus, minus : int
+    num_leaves : int
+    rules : SplitRules
+    work : WorkSpace
+    tree : TreeNodes
+        Filled in.
+    leaf_ids : array of uint16, shape (n_samples,)
+        Filled in for every sample: the node number of its leaf.
+
+    Returns
+    -------
+    n_nodes : int
+    """
+    derivatives(probabilities, labels, weights, plus, minus, work.z, work.h)
+    z_unit, h_unit = to_fixed_point(work.z, work.h, sample, units, rules.hessian_bits, work.cells)
+    _make_root(columns, sample, usable, rules, work, tree)
+    if num_leaves > 1:
+        _search(columns, 0, rules, z_unit, h_unit, work)
+    n_nodes = 1
+    n_leaves = 1
+    while n_leaves < num_leaves:
+        node = np.argmax(work.split_gain[:n_nodes])  # the earlier node wins a tie
+        if not work.split_gain[node] > 0.0:
+            break
+        _split_node(columns, node, n_nodes, rules, work, tree)
+        n_nodes += 2
+        n_leaves += 1
+        if n_leaves < num_leaves:
+            _prepare_children(columns, node, n_nodes - 2, n_leaves - 1, rules, z_unit, h_unit, work)
+    _assign_leaves(columns, n_nodes, sample, work, tree, leaf_ids)
+    return n_nodes
+
+
+@kernel
+def _set_leaf(node, sums_z, sums_wh, rules, work, tree):  # type: ignore[no-untyped-def]
+    """Make `node` a leaf that has not been searched."""
+    tree.feature[node] = -1
+    tree.bin[node] = 0
+    tree.missing_left[node] = False
+    tree.left[node] = 0
+    tree.right[node] = 0
+    tree.gain[node] = 0.0
+    tree.weight[node] = (sums_wh >> rules.hessian_bits) * rules.weight_per_unit
+    work.sums[node, 0] = sums_z
+    work.sums[node, 1] = sums_wh
+    work.split_gain[node] = 0.0
+
+
+@kernel
+def _make_root(columns, sample, usable, rules, work, tree):  # type: ignore[no-untyped-def]
+    work.rows[: sample.size] = sample
+    work.start[0] = 0
+    work.stop[0] = sample.size
+    work.slot[0] = 0
+    work.usable[0] = usable
+    sums_z = 0
+    sums_wh = 0
+    for i in sample:
+        sums_z += work.cells[i, 0]
+        sums_wh += work.cells[i, 1]
+    _set_leaf(0, sums_z, sums_wh, rules, work, tree)
+    build_histogram(columns, sample, work.cells, work.gathered, work.histograms[0])
+
+
+@kernel
+def _search(columns, node, rules, z_unit, h_unit, work):  # type: ignore[no-untyped-def]
+    """Find the best split of a leaf whose histogram is ready."""
+    if (work.sums[node, 1] >> rules.hessian_bits) < 2 * rules.min_units:
+        return
+    slot = work.slot[node]
+    split = find_best_split(
+        columns,
+        work.histograms[slot],
+        work.sums[node, 0],
+        work.sums[node, 1],
+        work.usable[slot],
+        rules,
+        z_unit,
+        h_unit,
+    )
+    work.split_gain[node] = split.gain
+    work.split_feature[node] = split.feature
+    work.split_bin[node] = split.bin
+    work.split_missing_left[node] = split.missing_left
+    work.split_sums[node, 0] = split.left_z
+    work.split_sums[node, 1] = split.left_wh
+
+
+@kernel
+def _fill_goes_left(columns, f, bin_index, missing_left, goes_left):  # type: ignore[no-untyped-def]
+    """Tell for every code of the feature's column to which side it goes."""
+    n_bins = columns.n_bins[f]
+    for code in range(n_bins):
+        goes_left[code] = code <= bin_index
+    if columns.has_missing[f]:
+        goes_left[n_bins] = missing_left
+
+
+@kernel
+def _partition(codes, goes_left, rows, rows_aside):  # type: ignore[no-untyped-def]
+    """Move the samples that go left to the front of `rows`, keeping the order on both sides; return their number."""
+    n_left = 0
+    n_right = 0
+    for j in range(rows.size):
+        row = rows[j]
+        # Written to both sides without a branch: which one counts is decided by which index moves on.
+        left = goes_left[codes[row]]
+        rows[n_left] = row
+        rows_aside[n_right] = row
+        n_left += left
+        n_right += 1 - left
+    rows[n_left:] = rows_aside[:n_right]
+    return n_left
+
+
+@kernel
+def _split_node(columns, node, left, rules, work, tree):  # type: ignore[no-untyped-def]
+    """Split a leaf into the nodes `left` and `left` + 1."""
+    right = left + 1
+    f = work.split_feature[node]
+    _fill_goes_left(columns, f, work.split_bin[node], work.split_missing_left[node], work.goes_left)
+    start = work.start[node]
+    stop = work.stop[node]
+    n_left = _partition(
+        columns.codes[columns.feature_column[f]], work.goes_left, work.rows[start:stop], work.rows_aside
+    )
+    left_z = work.split_sums[node, 0]
+    left_wh = work.split_sums[node, 1]
+    _set_leaf(left, left_z, left_wh, rules, work, tree)
+    _set_leaf(right, work.sums[node, 0] - left_z, work.sums[node, 1] - left_wh, rules, work, tree)
+    work.start[left] = start
+    work.stop[left] = start + n_left
+    work.start[right] = start + n_left
+    work.stop[right] = stop
+    tree.feature[node] = f
+    tree.bin[node] = work.split_bin[node]
+    tree.missing_left[node] = work.split_missing_left[node]
+    tree.gain[node] = work.split_gain[node]
+    tree.left[node] = left
+    tree.right[node] = right
+    work.split_gain[node] = 0.0
+
+
+@kernel
+def _prepare_children(columns, parent, left, free_slot, rules, z_unit, h_unit, work):  # type: ignore[no-untyped-def]
+    """Histograms and best splits of two new leaves: sum over the smaller one, subtract for the larger one."""
+    smaller = left
+    larger = left + 1
+    if work.stop[left] - work.start[left] > work.stop[left + 1] - work.start[left + 1]:
+        smaller, larger = larger, smaller
+    parent_slot = work.slot[parent]
+    work.slot[larger] = parent_slot
+    work.slot[smaller] = free_slot
+    heavier = max(work.sums[left, 1], work.sums[left + 1, 1])
+    if (heavier >> rules.hessian_bits) < 2 * rules.min_units:
+        return  # neither can be split
+    work.usable[free_slot] = work.usable[parent_slot]
+    rows = work.rows[work.start[smaller] : work.stop[smaller]]
+    build_histogram(columns, rows, work.cells, work.gathered, work.histograms[free_slot])
+    subtract_histogram(work.histograms[parent_slot], work.histograms[free_slot])
+    _search(columns, smaller, rules, z_unit, h_unit, work)
+    _search(columns, larger, rules, z_unit, h_unit, work)
+
+
+@kernel
+def _assign_leaves(columns, n_nodes, sample, work, tree, leaf_ids):  # type: ignore[no-untyped-def]
+    """Write the leaf of every sample; those outside `sample` are sent down the tree."""
+    n_samples = columns.codes.shape[1]
+    if sample.size < n_samples:
+        for i in range(n_samples):
+            node = 0
+            while tree.feature[node] >= 0:
+                f = tree.feature[node]
+                code = columns.codes[columns.feature_column[f], i]
+                is_missing = columns.has_missing[f] and code == columns.n_bins[f]
+                goes_left = tree.missing_left[node] if is_missing else code <= tree.bin[node]
+                node = tree.left[node] if goes_left else tree.right[node]
+            leaf_ids[i] = node
+        return
+    for node in range(n_nodes):
+        if tree.feature[node] < 0:
+            for row in work.rows[work.start[node] : work.stop[node]]:
+                leaf_ids[row] = node
