@@ -1,1 +1,36 @@
 """Fast ABC-Boost: multi-class gradient boosting with an adaptive base class."""
+
+from __future__ import annotations
+
+import importlib
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from abc_plugins.classifier import ABCBoostClassifier
+    from abc_plugins.core.modelfile import ModelFormatError
+    from abc_plugins.core.schedule import BaseClassSchedule
+
+try:
+    __version__ = version("abc-plugins")
+except PackageNotFoundError:  # running from a source tree that was not installed
+    __version__ = "0+unknown"
+
+__all__ = ["ABCBoostClassifier", "BaseClassSchedule", "ModelFormatError", "__version__"]
+
+_HOME = {
+    "ABCBoostClassifier": "abc_plugins.classifier",
+    "BaseClassSchedule": "abc_plugins.core.schedule",
+    "ModelFormatError": "abc_plugins.core.modelfile",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load public names when they are first used: importing the package stays fast."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

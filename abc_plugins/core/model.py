@@ -119,6 +119,13 @@ class TreeEnsemble:
         add_tree_scores(X, self.flat(), 0, stop, scores, workers)
         return scores
 
+    def staged_raw_scores(self, X: AnyArray, workers: Workers) -> Iterator[Floats]:
+        """Yield the summed scores after each round; the array is the same one every time."""
+        scores = np.zeros((X.shape[0], self.n_classes))
+        for m in range(self.n_rounds):
+            add_tree_scores(X, self.flat(), m, m + 1, scores, workers)
+            yield scores
+
     def feature_importance(self, kind: str, n_rounds: int | None = None) -> Floats:
         """Total gain ("gain") or number ("count") of the splits on every feature."""
         totals = np.zeros(self.n_features)

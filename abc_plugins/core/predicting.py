@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from abc_plugins.core.arrays import AnyArray, Floats
 from abc_plugins.core.jit import kernel
 from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers
 
 if TYPE_CHECKING:
     from abc_plugins.core.model import FlatTrees
+
+_ROWS_PER_COPY = 64 * ROWS_PER_BLOCK
+"""Rows that are brought into the kernels' layout at a time, where they are not in it already."""
 
 
 @kernel
@@ -52,25 +57,38 @@ def _add_blocks(  # type: ignore[no-untyped-def]
 def add_tree_scores(
     X: AnyArray, trees: FlatTrees, first_round: int, last_round: int, scores: Floats, workers: Workers
 ) -> None:
-    """Add the trees of rounds first_round..last_round - 1 to `scores` of shape (n_samples, n_classes)."""
+    """Add the trees of rounds first_round..last_round - 1 to `scores`.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Any real dtype and order; NaN is missing.
+    trees : FlatTrees
+    first_round, last_round : int
+    scores : array of shape (n_samples, n_classes)
+    workers : Workers
+    """
     first_tree, last_tree = trees.round_start[first_round], trees.round_start[last_round]
-    workers.over_rows(
-        X.shape[0],
-        lambda first, last: _add_blocks(
-            X,
-            trees.node_start,
-            trees.plus,
-            trees.minus,
-            trees.feature,
-            trees.threshold,
-            trees.missing_left,
-            trees.left,
-            trees.right,
-            trees.value,
-            first_tree,
-            last_tree,
-            scores,
-            first,
-            last,
-        ),
-    )
+    for start in range(0, X.shape[0], _ROWS_PER_COPY):
+        part = np.ascontiguousarray(X[start : start + _ROWS_PER_COPY], dtype=np.float64)
+        part_scores = scores[start : start + _ROWS_PER_COPY]
+        workers.over_rows(
+            part.shape[0],
+            lambda first, last, part=part, part_scores=part_scores: _add_blocks(
+                part,
+                trees.node_start,
+                trees.plus,
+                trees.minus,
+                trees.feature,
+                trees.threshold,
+                trees.missing_left,
+                trees.left,
+                trees.right,
+                trees.value,
+                first_tree,
+                last_tree,
+                part_scores,
+                first,
+                last,
+            ),
+        )

@@ -1,0 +1,414 @@
+"""Callbacks: hooks before and after every round that may watch training and stop it.
+
+A callback is a `Callback`, or any function that takes the `RoundContext` and is then called after every round. A
+hook stops training by returning True.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any, Protocol, TextIO
+
+import numpy as np
+
+from abc_plugins.core.checks import check_integer, check_real, fail
+from abc_plugins.core.schedule import CLASSIC
+
+Evaluations = dict[str, dict[str, list[float]]]
+"""Name of the evaluation set -> name of the metric -> its value after every round."""
+
+TRAINING = "training"
+"""Name of an evaluation set that is the training data; it never stops training early."""
+
+
+@dataclass
+class RoundContext:
+    """What callbacks see of the training.
+
+    Attributes
+    ----------
+    booster : object
+        The booster in training.
+    n_rounds : int
+        Rounds planned.
+    round_index : int
+        The round about to start or just done, from 0; -1 before training.
+    base_class : int
+        Base class of the last round done, CLASSIC (-1) if it had none.
+    train_loss : float
+        Total log loss of the training data after the last round done; NaN before the first.
+    evals_result : dict
+        Name of the evaluation set -> metric -> values after every round.
+    higher_is_better : dict
+        Metric -> whether higher values are better.
+    seconds : float
+        Time since training began.
+    trees_grown : int
+        Distinct trees grown so far, those of losing candidates included.
+    best_iteration : int or None
+        Number of rounds of the best model, set by `early_stopping`.
+    """
+
+    booster: Any
+    n_rounds: int
+    round_index: int = -1
+    base_class: int = CLASSIC
+    train_loss: float = math.nan
+    evals_result: Evaluations = field(default_factory=dict)
+    higher_is_better: dict[str, bool] = field(default_factory=dict)
+    seconds: float = 0.0
+    trees_grown: int = 0
+    best_iteration: int | None = None
+
+    def evaluations(self) -> list[tuple[str, str, float]]:
+        """Set, metric and value of all evaluations of the last round, in the order they were given."""
+        return [
+            (name, metric, values[-1])
+            for name, metrics in self.evals_result.items()
+            for metric, values in metrics.items()
+            if values
+        ]
+
+
+class Callback:
+    """Base of all callbacks: override the hooks that are needed.
+
+    Callbacks run in ascending `order`, those of the same order as they were given. All of them run in a round, even if
+    one of them stops the training.
+    """
+
+    order = 0
+
+    def before_training(self, context: RoundContext) -> None:
+        """Prepare; called once before the first round, again for every fit."""
+
+    def before_round(self, context: RoundContext) -> bool | None:  # noqa: ARG002
+        """Return True to stop training before this round."""
+        return None
+
+    def after_round(self, context: RoundContext) -> bool | None:  # noqa: ARG002
+        """Return True to stop training after this round."""
+        return None
+
+    def after_training(self, context: RoundContext) -> None:
+        """Clean up; called once at the end, also after Ctrl-C or an error."""
+
+
+class CallbackList:
+    """Run several callbacks in their order.
+
+    Parameters
+    ----------
+    callbacks : iterable of Callback or function, optional
+    """
+
+    def __init__(self, callbacks: Iterable[Callback | Callable[[RoundContext], Any]] | None = None) -> None:
+        if callbacks is not None and (isinstance(callbacks, str | dict) or not isinstance(callbacks, Iterable)):
+            fail("callbacks", callbacks, "a list of callbacks", TypeError)
+        wrapped = [_as_callback(callback, index) for index, callback in enumerate(callbacks or ())]
+        self.callbacks: list[Callback] = sorted(wrapped, key=lambda callback: callback.order)
+
+    def before_training(self, context: RoundContext) -> None:
+        """Call the hook of every callback."""
+        for callback in self.callbacks:
+            callback.before_training(context)
+
+    def before_round(self, context: RoundContext) -> bool:
+        """Call the hook of every callback; return whether one of them stops the training."""
+        return _any_stops(self.callbacks, "before_round", context)
+
+    def after_round(self, context: RoundContext) -> bool:
+        """Call the hook of every callback; return whether one of them stops the training."""
+        return _any_stops(self.callbacks, "after_round", context)
+
+    def after_training(self, context: RoundContext) -> None:
+        """Call the hook of every callback."""
+        for callback in self.callbacks:
+            callback.after_training(context)
+
+
+def log_evaluation(period: int = 1, *, file: TextIO | None = None) -> Callback:
+    """Print the training loss and all metrics every `period` rounds, to `file` (standard output by default)."""
+    return _LogEvaluation(check_integer("period", period, minimum=1), file)
+
+
+def record_evaluation(evals_result: Evaluations) -> Callback:
+    """Copy the metrics of every round into `evals_result`: set -> metric -> list of values."""
+    if not isinstance(evals_result, dict):
+        fail("evals_result", evals_result, "a dict to record into", TypeError)
+    return _RecordEvaluation(evals_result)
+
+
+def progress_bar(*, file: TextIO | None = None) -> Callback:
+    """Show round, loss, metrics and time left; drawn by rich or tqdm if installed, else a plain line.
+
+    Parameters
+    ----------
+    file : text stream, optional
+        Standard error by default.
+    """
+    return _ProgressBar(file)
+
+
+def early_stopping(
+    stopping_rounds: int, first_metric_only: bool = False, *, min_delta: float = 0.0, verbose: bool = False
+) -> Callback:
+    """Stop when a metric of an evaluation set has not improved for `stopping_rounds` rounds.
+
+    Any metric of any set but the training data can stop the training, and `best_iteration` is its best round. If no
+    metric does, `best_iteration` is the best round of the first metric of the first set.
+
+    Parameters
+    ----------
+    stopping_rounds : int
+        At least 1.
+    first_metric_only : bool, default=False
+        Look only at the first metric (of every evaluation set).
+    min_delta : float, default=0.0
+        An improvement must be larger than this.
+    verbose : bool, default=False
+        Print why training stopped.
+    """
+    for name, value in (("first_metric_only", first_metric_only), ("verbose", verbose)):
+        if not isinstance(value, bool):
+            fail(name, value, "True or False", TypeError)
+    return _EarlyStopping(
+        check_integer("stopping_rounds", stopping_rounds, minimum=1),
+        first_metric_only,
+        check_real("min_delta", min_delta, minimum=0.0),
+        verbose,
+    )
+
+
+# ------------------------------------------------------------------------------------- running callbacks
+
+
+class _FunctionCallback(Callback):
+    """A plain function, called after every round."""
+
+    def __init__(self, function: Callable[[RoundContext], Any], order: int) -> None:
+        self.function = function
+        self.order = order
+
+    def after_round(self, context: RoundContext) -> bool | None:
+        return self.function(context)
+
+
+def _as_callback(callback: Any, index: int) -> Callback:
+    if isinstance(callback, Callback):
+        return callback
+    if isinstance(callback, type) or not callable(callback):
+        fail(f"callbacks[{index}]", callback, "a Callback object or a function of the round's context", TypeError)
+    return _FunctionCallback(callback, getattr(callback, "order", 0))
+
+
+def _any_stops(callbacks: Sequence[Callback], hook: str, context: RoundContext) -> bool:
+    stop = False
+    for callback in callbacks:
+        answer = getattr(callback, hook)(context)
+        if not isinstance(answer, bool | np.bool_ | None):
+            fail(f"What {hook} of a callback returns", answer, "True (stop), False or None", TypeError)
+        stop = stop or bool(answer)
+    return stop
+
+
+# ---------------------------------------------------------------------------------- ready-made callbacks
+
+
+def _describe(context: RoundContext) -> str:
+    metrics = [f"{name} {metric} {value:.6g}" for name, metric, value in context.evaluations()]
+    return ", ".join([f"train loss {context.train_loss:.6g}", *metrics])
+
+
+class _LogEvaluation(Callback):
+    order = 10
+
+    def __init__(self, period: int, file: TextIO | None) -> None:
+        self.period = period
+        self.file = file
+
+    def after_round(self, context: RoundContext) -> None:
+        if (context.round_index + 1) % self.period == 0:
+            print(f"[{context.round_index + 1}] {_describe(context)}", file=self.file or sys.stdout, flush=True)
+
+
+class _RecordEvaluation(Callback):
+    order = 20
+
+    def __init__(self, evals_result: Evaluations) -> None:
+        self.evals_result = evals_result
+
+    def before_training(self, context: RoundContext) -> None:  # noqa: ARG002
+        self.evals_result.clear()
+
+    def after_round(self, context: RoundContext) -> None:
+        for name, metric, value in context.evaluations():
+            self.evals_result.setdefault(name, {}).setdefault(metric, []).append(value)
+
+
+@dataclass
+class _BestRound:
+    """The best value of one metric of one evaluation set, and the number of rounds that gave it."""
+
+    value: float
+    n_rounds: int
+
+
+class _EarlyStopping(Callback):
+    order = 30
+
+    def __init__(self, stopping_rounds: int, first_metric_only: bool, min_delta: float, verbose: bool) -> None:
+        self.stopping_rounds = stopping_rounds
+        self.first_metric_only = first_metric_only
+        self.min_delta = min_delta
+        self.verbose = verbose
+        self.best: dict[tuple[str, str], _BestRound] = {}
+
+    def before_training(self, context: RoundContext) -> None:
+        self.best = {}
+        context.best_iteration = None
+
+    def after_round(self, context: RoundContext) -> bool:
+        n_rounds = context.round_index + 1
+        watched = self._watched(context)
+        for name, metric, value in watched:
+            best = self.best.setdefault((name, metric), _BestRound(value, n_rounds))
+            if self._improves(value, best.value, context.higher_is_better[metric]):
+                best.value, best.n_rounds = value, n_rounds
+        keys = [(name, metric) for name, metric, _ in watched]
+        context.best_iteration = self.best[keys[0]].n_rounds
+        stale = [key for key in keys if n_rounds - self.best[key].n_rounds >= self.stopping_rounds]
+        if not stale or n_rounds == context.n_rounds:
+            return False
+        best = self.best[stale[0]]
+        context.best_iteration = best.n_rounds
+        if self.verbose:
+            what = f"{' '.join(stale[0])} was best, {best.value:.6g}, after round {best.n_rounds}"
+            print(f"Stopped after round {n_rounds}: {what}.", flush=True)
+        return True
+
+    def _watched(self, context: RoundContext) -> list[tuple[str, str, float]]:
+        found = [entry for entry in context.evaluations() if entry[0] != TRAINING]
+        if not found:
+            raise ValueError("early stopping needs at least one evaluation set (eval_set) besides the training data.")
+        return [entry for entry in found if entry[1] == found[0][1]] if self.first_metric_only else found
+
+    def _improves(self, value: float, best: float, higher_is_better: bool) -> bool:
+        if math.isnan(best):
+            return not math.isnan(value)
+        return value > best + self.min_delta if higher_is_better else value < best - self.min_delta
+
+
+# ------------------------------------------------------------------------------------------ progress bar
+
+
+class _Display(Protocol):
+    def update(self, done: int, text: str, seconds_left: float) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class _ProgressBar(Callback):
+    order = 15
+
+    def __init__(self, file: TextIO | None) -> None:
+        self.file = file
+        self.display: _Display | None = None
+
+    def before_training(self, context: RoundContext) -> None:
+        self.display = _make_display(context.n_rounds, self.file or sys.stderr)
+
+    def after_round(self, context: RoundContext) -> None:
+        done = context.round_index + 1
+        seconds_left = context.seconds / done * (context.n_rounds - done)
+        if self.display is not None:
+            self.display.update(done, _describe(context), seconds_left)
+
+    def after_training(self, context: RoundContext) -> None:  # noqa: ARG002
+        if self.display is not None:
+            self.display.close()
+            self.display = None
+
+
+def _make_display(n_rounds: int, file: TextIO) -> _Display:
+    if file.isatty() and find_spec("rich"):
+        return _RichDisplay(n_rounds, file)
+    if file.isatty() and find_spec("tqdm"):
+        return _TqdmDisplay(n_rounds, file)
+    return _PlainDisplay(n_rounds, file)
+
+
+class _RichDisplay:
+    def __init__(self, n_rounds: int, file: TextIO) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (
+            MofNCompleteColumn(),
+            BarColumn(bar_width=20),
+            TextColumn("{task.description}"),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"),
+        )
+        self.progress = Progress(*columns, console=Console(file=file))
+        self.task = self.progress.add_task("", total=n_rounds, left="")
+        self.progress.start()
+
+    def update(self, done: int, text: str, seconds_left: float) -> None:
+        self.progress.update(self.task, completed=done, description=text, left=f"{_clock(seconds_left)} left")
+
+    def close(self) -> None:
+        self.progress.stop()
+
+
+class _TqdmDisplay:
+    def __init__(self, n_rounds: int, file: TextIO) -> None:
+        from tqdm import tqdm
+
+        self.bar = tqdm(total=n_rounds, file=file)
+
+    def update(self, done: int, text: str, seconds_left: float) -> None:  # noqa: ARG002  (tqdm has its own estimate)
+        self.bar.set_postfix_str(text, refresh=False)
+        self.bar.update(done - self.bar.n)
+
+    def close(self) -> None:
+        self.bar.close()
+
+
+class _PlainDisplay:
+    """A line that is written over on a terminal; in a log file a line every few seconds."""
+
+    def __init__(self, n_rounds: int, file: TextIO) -> None:
+        self.n_rounds = n_rounds
+        self.file = file
+        self.overwrite = file.isatty()
+        self.pause = 0.1 if self.overwrite else 5.0
+        self.last = -math.inf
+        self.width = 0
+
+    def update(self, done: int, text: str, seconds_left: float) -> None:
+        now = time.monotonic()
+        if now - self.last < self.pause and done < self.n_rounds:
+            return
+        self.last = now
+        line = f"round {done}/{self.n_rounds}: {text}, {_clock(seconds_left)} left"
+        padded = "\r" + line.ljust(self.width) if self.overwrite else line + "\n"
+        self.width = len(line)
+        self.file.write(padded)
+        self.file.flush()
+
+    def close(self) -> None:
+        if self.overwrite and self.width:
+            self.file.write("\n")
+            self.file.flush()
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

@@ -1,0 +1,408 @@
+"""ABCBoostClassifier: Fast ABC-Boost as a scikit-learn classifier."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.validation import check_is_fitted
+
+from abc_plugins.callbacks import early_stopping, log_evaluation
+from abc_plugins.core.arrays import AnyArray, Floats, Integers
+from abc_plugins.core.booster import Booster
+from abc_plugins.core.checks import check_integer, check_real, fail
+from abc_plugins.core.data import make_training_data
+from abc_plugins.core.model import TreeEnsemble
+from abc_plugins.core.parallel import Workers, resolve_n_jobs
+from abc_plugins.core.schedule import check_search
+from abc_plugins.core.settings import Settings, check_settings
+from abc_plugins.evaluation import EvalSet, Metrics, softmax
+from abc_plugins.persistence import load_classifier, save_classifier
+from abc_plugins.tables import encode_labels, read_features, read_labels, read_weights
+from abc_plugins.training import TrainingRun, train
+
+_VALIDATION_NAME = "validation"
+
+
+class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
+    """Multi-class gradient boosting with an adaptive base class (Fast ABC-Boost, Li and Zhao 2022).
+
+    Parameters
+    ----------
+    method : {"abcrobustlogit", "abcmart", "robustlogit", "mart"}, default="abcrobustlogit"
+        "mart" and "robustlogit" grow one tree a class and round, with the first-order and the second-order split
+        gain; "abcmart" and "abcrobustlogit" have a base class each round and grow a tree for every other class.
+    n_estimators : int, default=300
+        Number of boosting rounds, M.
+    learning_rate : float, default=0.1
+        Shrinkage, nu.
+    num_leaves : int, default=20
+        Largest number of leaves of a tree, J. Trees are grown best-first.
+    search : int or "all", default=2
+        How many classes to try as base class in a search, s: those with the largest training loss.
+    gap : int, default=10
+        After a search keep the base class for this many rounds, g.
+    warmup : int, default=10
+        Number of classic rounds before the first search, w.
+    min_samples_leaf : float, default=10
+        Smallest total weight of the samples of a leaf: their number if there are no weights.
+    min_child_weight : float, default=0.0
+        Smallest sum of hessians of a leaf.
+    reg_lambda : float, default=0.0
+        L2 regularisation: added to the denominators of gains and leaf values.
+    leaf_clip : float or None, default=50.0
+        Largest absolute leaf value before shrinkage; None for no limit.
+    max_bins : int, default=255
+        Largest number of bins of a feature, up to 255. Missing values have a bin of their own.
+    subsample : float, default=1.0
+        Share of the samples drawn for each round's trees, without replacement.
+    colsample : float, default=1.0
+        Share of the features drawn for each tree.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes, multiplied with the sample weights.
+    early_stopping_rounds : int or None, default=None
+        Stop when no metric has improved on any evaluation set for this many rounds. Without `eval_set`, a share of
+        the training data is set aside, see `validation_fraction`.
+    validation_fraction : float, default=0.1
+        Share of the training data set aside for early stopping if there is no `eval_set`.
+    eval_metric : str, callable or list of them, default="logloss"
+        "logloss", "error", or functions (y_true, y_proba) -> (name, value, higher_is_better).
+    n_jobs : int or None, default=None
+        Number of threads; None and -1 use every core. The model does not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Seed of `subsample`, `colsample` and the validation split.
+    verbose : int, default=0
+        Print the loss and metrics every `verbose` rounds; 0 is silent.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels in ascending order.
+    n_classes_ : int
+    n_features_in_ : int
+    feature_names_in_ : array of str, shape (n_features,)
+        Only if the training data has column names.
+    base_classes_ : array of int, shape (n_rounds,)
+        Index of each round's base class; -1 for a classic round.
+    train_loss_ : array of float, shape (n_rounds,)
+        Total weighted log loss of the training data after each round.
+    trees_grown_ : int
+        Distinct trees grown, trials of candidate base classes included.
+    evals_result_ : dict
+        evals_result_[name of evaluation set][metric] is a list with one value a round.
+    best_iteration_ : int
+        Number of rounds that `predict` uses: the best one if training was stopped early, else all.
+    feature_importances_ : array of shape (n_features,)
+        Share of each feature in the total gain; see `feature_importance` for other kinds.
+    model_ : TreeEnsemble
+        The trees.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from abc_plugins import ABCBoostClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = ABCBoostClassifier(n_estimators=20).fit(X, y)
+    >>> model.predict(X[:3])
+    array([0, 0, 0])
+    """
+
+    def __init__(
+        self,
+        *,
+        method: str = "abcrobustlogit",
+        n_estimators: int = 300,
+        learning_rate: float = 0.1,
+        num_leaves: int = 20,
+        search: int | str = 2,
+        gap: int = 10,
+        warmup: int = 10,
+        min_samples_leaf: float = 10,
+        min_child_weight: float = 0.0,
+        reg_lambda: float = 0.0,
+        leaf_clip: float | None = 50.0,
+        max_bins: int = 255,
+        subsample: float = 1.0,
+        colsample: float = 1.0,
+        class_weight: Any = None,
+        early_stopping_rounds: int | None = None,
+        validation_fraction: float = 0.1,
+        eval_metric: Any = "logloss",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.method = method
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.num_leaves = num_leaves
+        self.search = search
+        self.gap = gap
+        self.warmup = warmup
+        self.min_samples_leaf = min_samples_leaf
+        self.min_child_weight = min_child_weight
+        self.reg_lambda = reg_lambda
+        self.leaf_clip = leaf_clip
+        self.max_bins = max_bins
+        self.subsample = subsample
+        self.colsample = colsample
+        self.class_weight = class_weight
+        self.early_stopping_rounds = early_stopping_rounds
+        self.validation_fraction = validation_fraction
+        self.eval_metric = eval_metric
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        eval_set: Any = None,
+        callbacks: Sequence[Any] | None = None,
+    ) -> ABCBoostClassifier:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : table or array of shape (n_samples, n_features)
+            NumPy array, or a pandas, polars or Arrow table of numbers and booleans. NaN is a missing value.
+        y : array-like of shape (n_samples,)
+            Labels of any hashable, sortable kind.
+        sample_weight : array-like of shape (n_samples,), optional
+            A weight of 2 equals a row given twice, a weight of 0 a row left out.
+        eval_set : list of (X, y) or (X, y, sample_weight), optional
+            Samples to score after every round, called "valid_0", "valid_1", ...
+        callbacks : list, optional
+            See `abc_plugins.callbacks`.
+
+        Returns
+        -------
+        self
+            Interrupting training (Ctrl-C) ends it with the rounds done so far.
+        """
+        random = check_random_state(self.random_state)
+        settings = self._check_parameters(int(random.randint(2**31 - 1)))
+        metrics = Metrics(self.eval_metric)
+        threads = self._n_threads()
+        features = read_features(X)
+        classes, codes = read_labels(y)
+        _check_same_length(features.values, codes)
+        check_search(self.search, classes.size if settings.is_adaptive and classes.size > 2 else None)
+        weights = self._sample_weights(sample_weight, classes[codes])
+        with Workers(threads) as workers:
+            eval_sets = self._eval_sets(eval_set, features.names, features.values.shape[1], classes)
+            values = features.values
+            if self.early_stopping_rounds is not None and not eval_sets:
+                values, codes, weights, held_out = self._hold_out(values, codes, weights, classes, random)
+                eval_sets = [held_out]
+            kept = weights > 0
+            if not kept.all():
+                values, codes, weights = values[kept], codes[kept], weights[kept]
+            data = make_training_data(values, codes, weights, classes.size, settings.max_bins, workers)
+            run = train(
+                Booster(data, settings, workers),
+                settings.n_estimators,
+                eval_sets,
+                metrics,
+                [*self._own_callbacks(bool(eval_sets)), *(callbacks or [])],
+                workers,
+            )
+        self._keep(run, classes, features.values.shape[1], features.names)
+        return self
+
+    def predict(self, X: Any) -> AnyArray:
+        """Predict the label of every sample, array of shape (n_samples,)."""
+        check_is_fitted(self)
+        return self.classes_[self._raw_scores(X).argmax(axis=1)]
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Predict class probabilities, array of shape (n_samples, n_classes)."""
+        check_is_fitted(self)
+        return softmax(self._raw_scores(X))
+
+    def decision_function(self, X: Any) -> Floats:
+        """Scores of shape (n_samples, n_classes) that sum to zero; with two classes the log odds of the second."""
+        check_is_fitted(self)
+        return self._decision(self._raw_scores(X))
+
+    def staged_predict_proba(self, X: Any) -> Iterator[Floats]:
+        """Yield the probabilities after each round."""
+        check_is_fitted(self)
+        for scores in self._staged_scores(X):
+            yield softmax(scores)
+
+    def staged_predict(self, X: Any) -> Iterator[AnyArray]:
+        """Yield the predicted labels after each round."""
+        check_is_fitted(self)
+        for scores in self._staged_scores(X):
+            yield self.classes_[scores.argmax(axis=1)]
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Share of each feature in the total gain of all splits."""
+        check_is_fitted(self)
+        gains = self.feature_importance("gain")
+        total = gains.sum()
+        return gains / total if total > 0 else gains
+
+    def feature_importance(self, importance_type: str = "gain") -> Floats:
+        """Total gain ("gain") or number ("count", "split") of the splits on every feature."""
+        check_is_fitted(self)
+        if importance_type not in ("gain", "count", "split"):
+            fail("importance_type", importance_type, "'gain' or 'count'")
+        kind = "gain" if importance_type == "gain" else "count"
+        return self.model_.feature_importance(kind, self.best_iteration_)
+
+    def save_model(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file; `load_model` reads it."""
+        check_is_fitted(self)
+        save_classifier(self, path)
+
+    @classmethod
+    def load_model(cls, path: str | os.PathLike[str]) -> ABCBoostClassifier:
+        """Read a model that `save_model` wrote.
+
+        Raises
+        ------
+        ModelFormatError
+            If the file is not a valid model.
+        """
+        return load_classifier(cls, path)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _check_parameters(self, seed: int) -> Settings:
+        """Check every parameter before any work is done."""
+        if self.early_stopping_rounds is not None:
+            check_integer("early_stopping_rounds", self.early_stopping_rounds, minimum=1)
+        check_real("validation_fraction", self.validation_fraction, above=0.0, maximum=0.9)
+        if not isinstance(self.verbose, bool):
+            check_integer("verbose", self.verbose, minimum=0)
+        names = set(Settings.__dataclass_fields__) - {"seed"}
+        return check_settings(seed=seed, **{name: getattr(self, name) for name in names})
+
+    def _n_threads(self) -> int:
+        if self.n_jobs is not None and check_integer("n_jobs", self.n_jobs) == 0:
+            fail("n_jobs", 0, "a whole number other than 0, or None")
+        return resolve_n_jobs(self.n_jobs)
+
+    def _sample_weights(self, sample_weight: Any, y: AnyArray) -> Floats:
+        weights = read_weights(sample_weight, y.shape[0])
+        weights = np.ones(y.shape[0]) if weights is None else weights
+        if self.class_weight is not None:
+            weights = weights * compute_sample_weight(self.class_weight, y)
+        return weights
+
+    def _eval_sets(
+        self, eval_set: Any, names: list[str] | None, n_features: int, classes: AnyArray
+    ) -> list[EvalSet]:
+        if eval_set is None:
+            return []
+        if isinstance(eval_set, tuple):
+            eval_set = [eval_set]
+        allowed = "a list of (X, y) or (X, y, sample_weight) tuples"
+        if not isinstance(eval_set, list):
+            fail("eval_set", type(eval_set).__name__, allowed, TypeError)
+        eval_sets = []
+        for index, parts in enumerate(eval_set):
+            where = f"eval_set[{index}]"
+            if not isinstance(parts, list | tuple) or len(parts) not in (2, 3):
+                fail(where, type(parts).__name__, allowed, TypeError)
+            table = read_features(parts[0], names=names, n_features=n_features, input_name=f"X of {where}")
+            codes = encode_labels(parts[1], classes, input_name=f"y of {where}")
+            _check_same_length(table.values, codes, f" in {where}")
+            weights = read_weights(parts[2] if len(parts) == 3 else None, codes.size)
+            eval_sets.append(_make_eval_set(f"valid_{index}", table.values, codes, weights, classes))
+        return eval_sets
+
+    def _hold_out(
+        self, values: AnyArray, codes: Integers, weights: Floats, classes: AnyArray, random: Any
+    ) -> tuple[AnyArray, Integers, Floats, EvalSet]:
+        """Set a share of the training data aside, the same share of every class where that is possible."""
+        counts = np.bincount(codes, minlength=classes.size)
+        n_held = int(np.ceil(self.validation_fraction * codes.size))
+        stratify = codes if counts.min() >= 2 and min(n_held, codes.size - n_held) >= classes.size else None
+        inner, held = train_test_split(
+            np.arange(codes.size), test_size=self.validation_fraction, random_state=random, stratify=stratify
+        )
+        held_out = _make_eval_set(_VALIDATION_NAME, values[held], codes[held], weights[held], classes)
+        return values[inner], codes[inner], weights[inner], held_out
+
+    def _own_callbacks(self, has_eval_sets: bool) -> list[Any]:
+        own = []
+        if self.verbose:
+            own.append(log_evaluation(int(self.verbose)))
+        if self.early_stopping_rounds is not None and has_eval_sets:
+            own.append(early_stopping(self.early_stopping_rounds))
+        return own
+
+    def _keep(self, run: TrainingRun, classes: AnyArray, n_features: int, names: list[str] | None) -> None:
+        """Set the fitted attributes."""
+        self.classes_ = classes
+        self.n_classes_ = int(classes.size)
+        self.n_features_in_ = n_features
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self.model_: TreeEnsemble = run.model
+        self.base_classes_ = np.array(run.base_classes, dtype=np.int64)
+        self.train_loss_ = np.array(run.train_loss)
+        self.trees_grown_ = run.trees_grown
+        self.evals_result_ = run.evals_result
+        self.best_iteration_ = run.best_iteration
+
+    def _read(self, X: Any) -> AnyArray:
+        names = getattr(self, "feature_names_in_", None)
+        return read_features(
+            X,
+            names=None if names is None else list(names),
+            n_features=self.n_features_in_,
+            owner=type(self).__name__,
+        ).values
+
+    def _raw_scores(self, X: Any) -> Floats:
+        values = self._read(X)
+        with Workers(self._n_threads()) as workers:
+            return self.model_.raw_scores(values, workers, self.best_iteration_)
+
+    def _staged_scores(self, X: Any) -> Iterator[Floats]:
+        values = self._read(X)
+        with Workers(self._n_threads()) as workers:
+            yield from self.model_.staged_raw_scores(values, workers)
+
+    def _decision(self, scores: Floats) -> Floats:
+        if self.n_classes_ == 2:
+            return scores[:, 1] - scores[:, 0]
+        return scores - scores.mean(axis=1, keepdims=True)
+
+
+def _make_eval_set(
+    name: str, values: AnyArray, codes: Integers, weights: Floats | None, classes: AnyArray
+) -> EvalSet:
+    return EvalSet(
+        name=name,
+        X=values,
+        y=classes[codes],
+        codes=codes,
+        weights=np.ones(codes.size) if weights is None else weights,
+        scores=np.zeros((codes.size, classes.size)),
+    )
+
+
+def _check_same_length(values: AnyArray, codes: Integers, where: str = "") -> None:
+    if values.shape[0] != codes.size:
+        raise ValueError(
+            f"X and y{where} must have the same number of samples; got {values.shape[0]} rows and {codes.size} labels."
+        )

@@ -1,0 +1,86 @@
+"""Run the rounds of a booster: evaluation sets, callbacks, stopping, interruption."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from abc_plugins.callbacks import CallbackList, Evaluations, RoundContext
+from abc_plugins.core.booster import Booster
+from abc_plugins.core.model import TreeEnsemble
+from abc_plugins.core.parallel import Workers
+from abc_plugins.evaluation import EvalSet, Metrics
+
+_logger = logging.getLogger("abc_plugins")
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """What a training run leaves behind; see the attributes of `ABCBoostClassifier`."""
+
+    model: TreeEnsemble
+    base_classes: Sequence[int]
+    train_loss: Sequence[float]
+    trees_grown: int
+    evals_result: Evaluations
+    best_iteration: int
+
+
+def train(
+    booster: Booster,
+    n_rounds: int,
+    eval_sets: Sequence[EvalSet],
+    metrics: Metrics,
+    callbacks: Sequence[Any],
+    workers: Workers,
+) -> TrainingRun:
+    """Boost for up to `n_rounds` rounds.
+
+    An interruption (Ctrl-C) after the first round ends the training with the rounds done so far.
+    """
+    context = RoundContext(booster=booster, n_rounds=n_rounds, higher_is_better=metrics.higher_is_better)
+    hooks = CallbackList(callbacks)
+    started = time.perf_counter()
+    hooks.before_training(context)
+    try:
+        for round_index in range(n_rounds):
+            context.round_index = round_index
+            if hooks.before_round(context):
+                break
+            trees = booster.run_round()
+            for eval_set in eval_sets:
+                eval_set.add_round(trees, workers)
+            _describe_round(context, booster, eval_sets, metrics, time.perf_counter() - started)
+            if hooks.after_round(context):
+                break
+    except KeyboardInterrupt:
+        if booster.model.n_rounds == 0:
+            raise
+        _logger.warning("Training was interrupted: the model has the %d rounds done so far.", booster.model.n_rounds)
+    finally:
+        hooks.after_training(context)
+    rounds_done = booster.model.n_rounds
+    return TrainingRun(
+        model=booster.model,
+        base_classes=booster.schedule.bases,
+        train_loss=booster.train_loss,
+        trees_grown=booster.trees_grown,
+        evals_result=context.evals_result,
+        best_iteration=rounds_done if context.best_iteration is None else context.best_iteration,
+    )
+
+
+def _describe_round(
+    context: RoundContext, booster: Booster, eval_sets: Sequence[EvalSet], metrics: Metrics, seconds: float
+) -> None:
+    """Tell the callbacks what the round did."""
+    context.base_class = booster.schedule.bases[-1]
+    context.train_loss = booster.train_loss[-1]
+    context.trees_grown = booster.trees_grown
+    context.seconds = seconds
+    for eval_set in eval_sets:
+        for name, value in metrics.evaluate(eval_set):
+            context.evals_result.setdefault(eval_set.name, {}).setdefault(name, []).append(value)
