@@ -1,0 +1,221 @@
+"""The model file: one file without pickle, written whole or not at all, checked from end to end when read.
+
+Layout, all numbers little-endian:
+
+    8 bytes   magic
+    4 + 4     format version, size of the header in bytes
+    3 x 8     number of rounds, trees and nodes
+    header    JSON, padded with spaces to a multiple of 8 bytes
+    arrays    those of `FlatTrees`, widest items first
+    4 bytes   CRC-32 of everything before
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from abc_plugins.core.arrays import AnyArray
+from abc_plugins.core.atomic import replace_file
+from abc_plugins.core.model import FlatTrees
+from abc_plugins.core.modelcheck import ModelFormatError, check_trees
+from abc_plugins.core.modelheader import MAX_HEADER_BYTES, check_header, decode_header, encode_header
+
+__all__ = ["FORMAT_VERSION", "ModelFormatError", "check_header", "from_bytes", "load", "save", "to_bytes"]
+
+FORMAT_VERSION = 1
+MAGIC = b"\x89ABC\r\n\x1a\n"
+"""Not text, and damaged by every conversion of line ends, so that such damage is noticed at once."""
+
+_PREAMBLE = struct.Struct("<8sII3Q")
+_CHECKSUM = struct.Struct("<I")
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """How many entries the arrays have."""
+
+    n_rounds: int
+    n_trees: int
+    n_nodes: int
+
+    def layout(self) -> Iterator[tuple[str, np.dtype[Any], int]]:
+        """Name, dtype in the file and length of every array, in the order of the file."""
+        for name, code, length in (
+            ("round_start", "<i8", self.n_rounds + 1),
+            ("node_start", "<i8", self.n_trees + 1),
+            ("threshold", "<f8", self.n_nodes),
+            ("value", "<f8", self.n_nodes),
+            ("gain", "<f8", self.n_nodes),
+            ("weight", "<f8", self.n_nodes),
+            ("plus", "<i4", self.n_trees),
+            ("minus", "<i4", self.n_trees),
+            ("feature", "<i4", self.n_nodes),
+            ("left", "<i4", self.n_nodes),
+            ("right", "<i4", self.n_nodes),
+            ("missing_left", "|u1", self.n_nodes),
+        ):
+            yield name, np.dtype(code), length
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(dtype.itemsize * length for _, dtype, length in self.layout())
+
+
+def save(path: str | os.PathLike[str], header: Mapping[str, Any], trees: FlatTrees) -> None:
+    """Write a model file.
+
+    Parameters
+    ----------
+    path : path
+        An existing file is replaced.
+    header : mapping
+        See `abc_plugins.core.modelheader.encode_header`.
+    trees : FlatTrees
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the header has something that cannot be stored.
+    ModelFormatError
+        If the model is not valid: it could not be read again.
+    """
+    chunks = list(_chunks(header, trees))  # everything is checked before the file is touched
+    with replace_file(path) as file:
+        for chunk in chunks:
+            file.write(chunk)
+
+
+def load(path: str | os.PathLike[str]) -> tuple[dict[str, Any], FlatTrees]:
+    """Read and check a model file.
+
+    Returns
+    -------
+    header : dict
+        As it was saved, with plain lists and numbers; `classes` is an array.
+    trees : FlatTrees
+
+    Raises
+    ------
+    ModelFormatError
+        If the file is not a valid model.
+    OSError
+        If it cannot be read.
+    """
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):
+            raise ModelFormatError("it is not a regular file.")
+        with open(path, "rb") as file:
+            return _read(file, os.fstat(file.fileno()).st_size)
+    except ModelFormatError as error:
+        raise ModelFormatError(f"{os.fspath(path)} is not a valid model file: {error}") from error
+
+
+def to_bytes(header: Mapping[str, Any], trees: FlatTrees) -> bytes:
+    """Return what `save` would write."""
+    return b"".join(_chunks(header, trees))
+
+
+def from_bytes(data: bytes) -> tuple[dict[str, Any], FlatTrees]:
+    """Read and check what `to_bytes` returned, as `load` does."""
+    return _read(io.BytesIO(data), len(data))
+
+
+# ------------------------------------------------------------------------------------------------ writing
+
+
+def _chunks(header: Mapping[str, Any], trees: FlatTrees) -> Iterator[bytes | memoryview]:
+    sizes = _Sizes(trees.round_start.size - 1, trees.plus.size, trees.feature.size)
+    check_header(header, sizes.n_rounds)
+    check_trees(trees, len(header["classes"]), int(header["n_features"]))
+    text = encode_header(header)
+    text += b" " * (-len(text) % 8)
+    parts: list[bytes | memoryview] = [
+        _PREAMBLE.pack(MAGIC, FORMAT_VERSION, len(text), sizes.n_rounds, sizes.n_trees, sizes.n_nodes),
+        text,
+    ]
+    for name, dtype, _ in sizes.layout():
+        array = np.ascontiguousarray(getattr(trees, name).astype(dtype, casting="safe", copy=False))
+        parts.append(array.data.cast("B") if array.size else b"")
+    checksum = 0
+    for part in parts:
+        checksum = zlib.crc32(part, checksum)
+        yield part
+    yield _CHECKSUM.pack(checksum)
+
+
+# ------------------------------------------------------------------------------------------------ reading
+
+
+class _Reader:
+    """Read exact numbers of bytes and keep their checksum."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.checksum = 0
+
+    def read(self, n_bytes: int) -> bytes:
+        data = self.file.read(n_bytes)
+        if len(data) != n_bytes:
+            raise ModelFormatError("it ends too early.")
+        self.checksum = zlib.crc32(data, self.checksum)
+        return data
+
+    def read_array(self, dtype: np.dtype[Any], length: int) -> AnyArray:
+        """Read straight into a new array, which is writable and has the machine's byte order."""
+        array = np.empty(length, dtype=dtype)
+        if length:
+            buffer = array.data.cast("B")
+            if self.file.readinto(buffer) != len(buffer):  # type: ignore[attr-defined]
+                raise ModelFormatError("it ends too early.")
+            self.checksum = zlib.crc32(buffer, self.checksum)
+        return array.astype(dtype.newbyteorder("="), copy=False)
+
+
+def _read(file: BinaryIO, file_size: int) -> tuple[dict[str, Any], FlatTrees]:
+    reader = _Reader(file)
+    sizes, header_size = _read_preamble(reader, file_size)
+    text = reader.read(header_size)
+    arrays = {name: reader.read_array(dtype, length) for name, dtype, length in sizes.layout()}
+    checksum = reader.checksum
+    if _CHECKSUM.unpack(reader.read(_CHECKSUM.size)) != (checksum,):
+        raise ModelFormatError("it is damaged (the checksum does not match).")
+    header = decode_header(text)
+    check_header(header, sizes.n_rounds)
+    if (arrays["missing_left"] > 1).any():
+        raise ModelFormatError("missing_left must be 0 or 1.")
+    arrays["missing_left"] = arrays["missing_left"].view(np.bool_)
+    trees = FlatTrees(**arrays)
+    check_trees(trees, header["classes"].size, header["n_features"])
+    return header, trees
+
+
+def _read_preamble(reader: _Reader, file_size: int) -> tuple[_Sizes, int]:
+    """Read the sizes; they are trusted only after they have added up to the size of the file."""
+    if file_size < _PREAMBLE.size:
+        raise ModelFormatError("it is too short." if file_size else "it is empty.")
+    magic, version, header_size, *counts = _PREAMBLE.unpack(reader.read(_PREAMBLE.size))
+    if magic != MAGIC:
+        raise ModelFormatError("it is another kind of file, or was converted as if it were text.")
+    if version > FORMAT_VERSION:
+        raise ModelFormatError(
+            f"it has format version {version}, but this version of abc-plugins reads up to {FORMAT_VERSION}; "
+            "upgrade abc-plugins."
+        )
+    if version < 1:
+        raise ModelFormatError(f"it has the unknown format version {version}.")
+    if header_size > MAX_HEADER_BYTES + 8:
+        raise ModelFormatError(f"its header has {header_size} bytes, more than {MAX_HEADER_BYTES} are allowed.")
+    sizes = _Sizes(*counts)
+    expected = _PREAMBLE.size + header_size + sizes.n_bytes + _CHECKSUM.size
+    if expected != file_size:
+        raise ModelFormatError(f"it has {file_size} bytes instead of {expected}: cut off, or damaged.")
+    return sizes, header_size
