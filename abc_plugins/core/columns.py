@@ -1,7 +1,13 @@
 """The binned training data as the tree kernels read it.
 
-A *column* is an array of one byte a sample, its *codes*; a histogram has one cell for every code of every column.
-Features that never vary are left out: they can never be split on.
+Two copies in two layouts, one byte and about two bytes a value:
+
+* *codes*, feature by feature, for sending the samples of a node left or right;
+* *entries*, sample by sample, for histograms. An entry is the number of the histogram cell that the sample adds to.
+
+Where most samples share one bin of a feature (zeros, one-hot columns), that *default* bin has neither entries nor a
+cell: its sum is the node's total minus the rest. So a row of 44 one-hot columns costs as much as one or two features.
+Features that never vary are left out altogether: they can never be split on.
 """
 
 from __future__ import annotations
@@ -13,47 +19,159 @@ import numpy as np
 
 from abc_plugins.core.arrays import AnyArray, Bins, Booleans, Integers
 from abc_plugins.core.binning import FeatureBins
+from abc_plugins.core.jit import kernel
 
-N_CODES = 256
-"""Number of values that a code of one byte can take."""
+STORED = -1
+"""In place of a default bin: all bins have entries and cells."""
+
+_DOMINANT_SHARE = 0.5
+"""A bin with at least this share of the samples may become the feature's default bin."""
+
+_WORTHWHILE_SAVING = 0.25
+"""Default bins are used if they save this share of all entries: rows of unequal length cost a little, too."""
+
+_CELLS_PER_GROUP = 32768
+"""Features are put into groups of at most this many cells, so that a group's histogram stays in the cache."""
 
 
 class Columns(NamedTuple):
-    """Codes of all samples and what they mean.
+    """Codes and entries of all samples, and what they mean.
 
     Attributes
     ----------
-    codes : array of uint8, shape (n_columns, n_samples)
-    column_start : array of int64, shape (n_columns + 1,)
-        Histogram cell of each column's code 0.
+    codes : array of uint8, shape (n_split_features, n_samples)
+        Bin of every value; bin number n_bins is the one of missing values.
+    entries : array of uint16
+        Cell numbers within their group: group after group, within a group sample after sample.
+    row_start : array of int64, shape (n_groups, n_samples + 1) or (n_groups, 0)
+        Where a sample's entries begin; not needed if all samples have equally many.
+    row_width : array of int64, shape (n_groups,)
+        Entries of every sample if all have equally many, else -1.
+    group_entry, group_cell : arrays of int64, shape (n_groups + 1,)
+        First entry and first cell of each group.
     feature : array of int32, shape (n_split_features,)
         Features that can be split on, as numbered in the user's data; the arrays below go with it.
-    feature_column : array of int32
-        The column that holds the feature.
+    first_cell, n_cells : arrays of int64 and int32
+        Histogram cells of the feature, in the order of its bins.
     n_bins : array of int32
-        Number of bins of present values; bin number n_bins is the one of missing values.
+        Number of bins of present values.
     has_missing : array of bool
+    default_bin : array of int32
+        The bin without a cell, or STORED.
     """
 
     codes: Bins
-    column_start: AnyArray
+    entries: AnyArray
+    row_start: AnyArray
+    row_width: AnyArray
+    group_entry: AnyArray
+    group_cell: AnyArray
     feature: Integers
-    feature_column: Integers
+    first_cell: AnyArray
+    n_cells: Integers
     n_bins: Integers
     has_missing: Booleans
+    default_bin: Integers
 
 
 def make_columns(features: Sequence[FeatureBins], bins: Bins) -> Columns:
-    """Lay out binned features, shape (n_features, n_samples), as columns."""
-    n_codes = np.array([feature.n_bins + feature.has_missing for feature in features], dtype=np.int64)
-    kept = np.flatnonzero(n_codes > 1).astype(np.int32)
-    column_start = np.zeros(kept.size + 1, dtype=np.int64)
-    np.cumsum(n_codes[kept], out=column_start[1:])
+    """Lay out binned features, shape (n_features, n_samples)."""
+    kept = np.array([f for f, feature in enumerate(features) if feature.n_bins + feature.has_missing > 1], np.int32)
+    codes = bins if kept.size == len(features) else np.ascontiguousarray(bins[kept])
+    n_bins = np.array([features[f].n_bins for f in kept], dtype=np.int32)
+    has_missing = np.array([features[f].has_missing for f in kept], dtype=np.bool_)
+    default_bin = _default_bins(codes)
+    n_cells = n_bins + has_missing - (default_bin != STORED)
+    group_feature = _group_features(n_cells)
+    first_cell = np.zeros(kept.size, dtype=np.int64)
+    first_cell[1:] = np.cumsum(n_cells)[:-1]
+    group_cell = np.append(first_cell, n_cells.sum())[group_feature]
+    entries, row_start, row_width, group_entry = _make_entries(codes, first_cell, default_bin, group_feature, group_cell)
     return Columns(
-        codes=bins if kept.size == len(features) else np.ascontiguousarray(bins[kept]),
-        column_start=column_start,
+        codes=codes,
+        entries=entries,
+        row_start=row_start,
+        row_width=row_width,
+        group_entry=group_entry,
+        group_cell=group_cell,
         feature=kept,
-        feature_column=np.arange(kept.size, dtype=np.int32),
-        n_bins=np.array([features[f].n_bins for f in kept], dtype=np.int32),
-        has_missing=np.array([features[f].has_missing for f in kept], dtype=np.bool_),
+        first_cell=first_cell,
+        n_cells=n_cells.astype(np.int32),
+        n_bins=n_bins,
+        has_missing=has_missing,
+        default_bin=default_bin,
     )
+
+
+def _default_bins(codes: Bins) -> Integers:
+    """Most frequent bin of the features that it dominates, if leaving those out is worth it."""
+    n_features, n_samples = codes.shape
+    default_bin = np.full(n_features, STORED, dtype=np.int32)
+    saved = 0
+    for f in range(n_features):
+        counts = np.bincount(codes[f])
+        if counts.max() >= _DOMINANT_SHARE * n_samples:
+            default_bin[f] = counts.argmax()
+            saved += int(counts.max())
+    if saved < _WORTHWHILE_SAVING * n_features * n_samples:
+        default_bin[:] = STORED
+    return default_bin
+
+
+def _group_features(n_cells: AnyArray) -> AnyArray:
+    """First feature of every group, and the number of features behind the last."""
+    starts, cells = [0], 0
+    for f, size in enumerate(n_cells):
+        if cells + size > _CELLS_PER_GROUP:
+            starts.append(f)
+            cells = 0
+        cells += int(size)
+    return np.array([*starts, n_cells.size], dtype=np.int64)
+
+
+def _make_entries(
+    codes: Bins, first_cell: AnyArray, default_bin: Integers, group_feature: AnyArray, group_cell: AnyArray
+) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray]:
+    n_groups, n_samples = group_feature.size - 1, codes.shape[1]
+    row_start = np.zeros((n_groups, n_samples + 1), dtype=np.int64)
+    for g in range(n_groups):
+        _count_entries(codes, default_bin, group_feature[g], group_feature[g + 1], row_start[g, 1:])
+    widths = row_start[:, 1:]
+    equal = (widths == widths[:, :1]).all(axis=1)
+    row_width = np.where(equal, widths[:, 0], -1)
+    np.cumsum(row_start, axis=1, out=row_start)
+    group_entry = np.concatenate(([0], np.cumsum(row_start[:, -1])))
+    entries = np.empty(group_entry[-1], dtype=np.uint16)
+    for g in range(n_groups):
+        _fill_entries(
+            codes,
+            first_cell - group_cell[g],
+            default_bin,
+            group_feature[g],
+            group_feature[g + 1],
+            row_start[g, :-1].copy(),
+            entries[group_entry[g] : group_entry[g + 1]],
+        )
+    return entries, row_start[:, :0].copy() if equal.all() else row_start, row_width, group_entry
+
+
+@kernel
+def _count_entries(codes, default_bin, first_feature, last_feature, counts):  # type: ignore[no-untyped-def]
+    """Add the number of entries of every sample to `counts`."""
+    for f in range(first_feature, last_feature):
+        for i in range(counts.size):
+            counts[i] += codes[f, i] != default_bin[f]
+
+
+@kernel
+def _fill_entries(  # type: ignore[no-untyped-def]
+    codes, first_cell, default_bin, first_feature, last_feature, position, entries
+):
+    """Write the entries of one group; `position` holds where the next entry of every sample goes."""
+    for f in range(first_feature, last_feature):
+        default = default_bin[f]
+        for i in range(position.size):
+            code = codes[f, i]
+            if code != default:
+                entries[position[i]] = first_cell[f] + code - (default != STORED and code > default)
+                position[i] += 1

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abc_plugins.core.arrays import AnyArray, Booleans, Floats, Integers
-from abc_plugins.core.columns import N_CODES, Columns
+from abc_plugins.core.columns import Columns
 from abc_plugins.core.fixedpoint import to_fixed_point
 from abc_plugins.core.histogram import build_histogram, subtract_histogram
 from abc_plugins.core.jit import kernel
@@ -36,7 +36,7 @@ class WorkSpace(NamedTuple):
     Attributes
     ----------
     z, h : arrays of float64, shape (n_samples,)
-    cells, gathered : arrays of int64, shapes (n_samples, 2) and (n_samples, 2)
+    cells : array of int64, shape (n_samples, 2)
     rows, rows_aside : arrays of uint32, shape (n_samples,)
         Samples, those of a node next to each other; and the right child's while a node is being split.
     histograms : array of int64, shape (n_leaves, n_cells, 2)
@@ -48,13 +48,11 @@ class WorkSpace(NamedTuple):
         Cell sums of a node.
     split_gain, split_feature, split_bin, split_missing_left, split_sums : arrays of shape (n_nodes, ...)
         The best split of each leaf.
-    goes_left : array of bool, shape (N_CODES,)
     """
 
     z: Floats
     h: Floats
     cells: AnyArray
-    gathered: AnyArray
     rows: AnyArray
     rows_aside: AnyArray
     histograms: AnyArray
@@ -68,7 +66,6 @@ class WorkSpace(NamedTuple):
     split_bin: AnyArray
     split_missing_left: Booleans
     split_sums: AnyArray
-    goes_left: Booleans
 
 
 def make_workspace(columns: Columns, num_leaves: int) -> WorkSpace:
@@ -79,10 +76,9 @@ def make_workspace(columns: Columns, num_leaves: int) -> WorkSpace:
         z=np.empty(n_samples),
         h=np.empty(n_samples),
         cells=np.empty((n_samples, 2), dtype=np.int64),
-        gathered=np.empty((n_samples, 2), dtype=np.int64),
         rows=np.empty(n_samples, dtype=np.uint32),
         rows_aside=np.empty(n_samples, dtype=np.uint32),
-        histograms=np.empty((num_leaves, int(columns.column_start[-1]), 2), dtype=np.int64),
+        histograms=np.empty((num_leaves, int(columns.group_cell[-1]), 2), dtype=np.int64),
         usable=np.empty((num_leaves, columns.feature.size), dtype=np.bool_),
         start=np.empty(n_nodes, dtype=np.int64),
         stop=np.empty(n_nodes, dtype=np.int64),
@@ -93,7 +89,6 @@ def make_workspace(columns: Columns, num_leaves: int) -> WorkSpace:
         split_bin=np.empty(n_nodes, dtype=np.int64),
         split_missing_left=np.empty(n_nodes, dtype=np.bool_),
         split_sums=np.empty((n_nodes, 2), dtype=np.int64),
-        goes_left=np.empty(N_CODES, dtype=np.bool_),
     )
 
 
@@ -173,7 +168,7 @@ def _make_root(columns, sample, usable, rules, work, tree):  # type: ignore[no-u
         sums_z += work.cells[i, 0]
         sums_wh += work.cells[i, 1]
     _set_leaf(0, sums_z, sums_wh, rules, work, tree)
-    build_histogram(columns, sample, work.cells, work.gathered, work.histograms[0])
+    build_histogram(columns, sample, work.cells, work.histograms[0])
 
 
 @kernel
@@ -201,24 +196,16 @@ def _search(columns, node, rules, z_unit, h_unit, work):  # type: ignore[no-unty
 
 
 @kernel
-def _fill_goes_left(columns, f, bin_index, missing_left, goes_left):  # type: ignore[no-untyped-def]
-    """Tell for every code of the feature's column to which side it goes."""
-    n_bins = columns.n_bins[f]
-    for code in range(n_bins):
-        goes_left[code] = code <= bin_index
-    if columns.has_missing[f]:
-        goes_left[n_bins] = missing_left
-
-
-@kernel
-def _partition(codes, goes_left, rows, rows_aside):  # type: ignore[no-untyped-def]
+def _partition(codes, last_left, missing_left, missing_code, rows, rows_aside):  # type: ignore[no-untyped-def]
     """Move the samples that go left to the front of `rows`, keeping the order on both sides; return their number."""
+    also_left = missing_code if missing_left else last_left
     n_left = 0
     n_right = 0
     for j in range(rows.size):
         row = rows[j]
         # Written to both sides without a branch: which one counts is decided by which index moves on.
-        left = goes_left[codes[row]]
+        code = codes[row]
+        left = (code <= last_left) | (code == also_left)
         rows[n_left] = row
         rows_aside[n_right] = row
         n_left += left
@@ -232,11 +219,15 @@ def _split_node(columns, node, left, rules, work, tree):  # type: ignore[no-unty
     """Split a leaf into the nodes `left` and `left` + 1."""
     right = left + 1
     f = work.split_feature[node]
-    _fill_goes_left(columns, f, work.split_bin[node], work.split_missing_left[node], work.goes_left)
     start = work.start[node]
     stop = work.stop[node]
     n_left = _partition(
-        columns.codes[columns.feature_column[f]], work.goes_left, work.rows[start:stop], work.rows_aside
+        columns.codes[f],
+        work.split_bin[node],
+        columns.has_missing[f] and work.split_missing_left[node],
+        columns.n_bins[f],
+        work.rows[start:stop],
+        work.rows_aside,
     )
     left_z = work.split_sums[node, 0]
     left_wh = work.split_sums[node, 1]
@@ -270,8 +261,8 @@ def _prepare_children(columns, parent, left, free_slot, rules, z_unit, h_unit, w
         return  # neither can be split
     work.usable[free_slot] = work.usable[parent_slot]
     rows = work.rows[work.start[smaller] : work.stop[smaller]]
-    build_histogram(columns, rows, work.cells, work.gathered, work.histograms[free_slot])
-    subtract_histogram(work.histograms[parent_slot], work.histograms[free_slot])
+    build_histogram(columns, rows, work.cells, work.histograms[free_slot])
+    subtract_histogram(work.histograms[parent_slot], work.histograms[free_slot], columns, work.usable[parent_slot])
     _search(columns, smaller, rules, z_unit, h_unit, work)
     _search(columns, larger, rules, z_unit, h_unit, work)
 
@@ -285,7 +276,7 @@ def _assign_leaves(columns, n_nodes, sample, work, tree, leaf_ids):  # type: ign
             node = 0
             while tree.feature[node] >= 0:
                 f = tree.feature[node]
-                code = columns.codes[columns.feature_column[f], i]
+                code = columns.codes[f, i]
                 is_missing = columns.has_missing[f] and code == columns.n_bins[f]
                 goes_left = tree.missing_left[node] if is_missing else code <= tree.bin[node]
                 node = tree.left[node] if goes_left else tree.right[node]

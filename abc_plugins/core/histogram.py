@@ -1,64 +1,74 @@
-"""Histograms: the fixed-point sums of every code of every column over the samples of a node."""
+"""Histograms: the fixed-point sums of every bin of every feature over the samples of a node."""
 
 from __future__ import annotations
 
+from abc_plugins.core.intrinsics import add_to_cell, prefetch
 from abc_plugins.core.jit import kernel
 
-
-@kernel
-def _add_column(codes, cells, hist):  # type: ignore[no-untyped-def]
-    """Add the cells of consecutive samples to the histogram of one column."""
-    for i in range(codes.size):
-        code = codes[i]
-        # Both loads before both stores: they become one load and one store of 16 bytes.
-        z = hist[code, 0] + cells[i, 0]
-        wh = hist[code, 1] + cells[i, 1]
-        hist[code, 0] = z
-        hist[code, 1] = wh
+_AHEAD = 12
+"""Samples of a node lie apart in memory: fetch this many of them ahead."""
 
 
 @kernel
-def _add_column_rows(codes, rows, cells, hist):  # type: ignore[no-untyped-def]
-    """Add the cells of the samples `rows` to the histogram of one column; `cells` is in the order of `rows`."""
-    for j in range(rows.size):
-        code = codes[rows[j]]
-        z = hist[code, 0] + cells[j, 0]
-        wh = hist[code, 1] + cells[j, 1]
-        hist[code, 0] = z
-        hist[code, 1] = wh
-
-
-@kernel
-def build_histogram(columns, rows, cells, gathered, hist):  # type: ignore[no-untyped-def]
-    """Fill `hist`, shape (n_cells, 2), with the sums over the samples `rows`.
+def build_histogram(columns, rows, cells, hist):  # type: ignore[no-untyped-def]
+    """Fill `hist` with the sums over the samples `rows`.
 
     Parameters
     ----------
     columns : Columns
     rows : array of uint32, increasing
     cells : array of int64, shape (n_samples, 2)
-    gathered : array of int64, shape (>= rows.size, 2)
-        Work space, unused if `rows` holds every sample.
+        What each sample adds, see `fixedpoint`.
     hist : array of int64, shape (n_cells, 2)
     """
     hist[:] = 0
-    n_columns, n_samples = columns.codes.shape
-    whole = rows.size == n_samples
-    if not whole:
-        for j in range(rows.size):
-            gathered[j, 0] = cells[rows[j], 0]
-            gathered[j, 1] = cells[rows[j], 1]
-    for c in range(n_columns):
-        column_hist = hist[columns.column_start[c] : columns.column_start[c + 1]]
-        if whole:
-            _add_column(columns.codes[c], cells, column_hist)
+    for g in range(columns.row_width.size):
+        group_entries = columns.entries[columns.group_entry[g] : columns.group_entry[g + 1]]
+        group_hist = hist[columns.group_cell[g] : columns.group_cell[g + 1]]
+        width = columns.row_width[g]
+        if width >= 0:
+            _add_even_rows(group_entries, width, rows, cells, group_hist)
         else:
-            _add_column_rows(columns.codes[c], rows, gathered, column_hist)
+            _add_uneven_rows(group_entries, columns.row_start[g], rows, cells, group_hist)
 
 
 @kernel
-def subtract_histogram(parent, child):  # type: ignore[no-untyped-def]
-    """Turn the parent's histogram into that of the other child."""
-    for cell in range(parent.shape[0]):
-        parent[cell, 0] -= child[cell, 0]
-        parent[cell, 1] -= child[cell, 1]
+def _add_even_rows(entries, width, rows, cells, hist):  # type: ignore[no-untyped-def]
+    """Add samples that have `width` entries each."""
+    n = rows.size
+    for j in range(n):
+        ahead = rows[min(j + _AHEAD, n - 1)]
+        prefetch(cells, ahead)
+        prefetch(entries, ahead * width)
+        row = rows[j]
+        z = cells[row, 0]
+        wh = cells[row, 1]
+        first = row * width
+        for e in range(first, first + width):
+            add_to_cell(hist, entries[e], z, wh)
+
+
+@kernel
+def _add_uneven_rows(entries, row_start, rows, cells, hist):  # type: ignore[no-untyped-def]
+    """Add samples whose entries begin at `row_start`."""
+    n = rows.size
+    for j in range(n):
+        ahead = rows[min(j + _AHEAD, n - 1)]
+        prefetch(cells, ahead)
+        prefetch(entries, row_start[ahead])
+        row = rows[j]
+        z = cells[row, 0]
+        wh = cells[row, 1]
+        for e in range(row_start[row], row_start[row + 1]):
+            add_to_cell(hist, entries[e], z, wh)
+
+
+@kernel
+def subtract_histogram(parent, child, columns, usable):  # type: ignore[no-untyped-def]
+    """Turn the parent's histogram into that of the other child, for the usable features."""
+    for f in range(usable.size):
+        if usable[f]:
+            first = columns.first_cell[f]
+            for cell in range(first, first + columns.n_cells[f]):
+                parent[cell, 0] -= child[cell, 0]
+                parent[cell, 1] -= child[cell, 1]

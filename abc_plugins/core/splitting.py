@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from abc_plugins.core.columns import STORED
 from abc_plugins.core.jit import kernel
+
+NONE_ALLOWED = -1
+"""In place of a bin: the node is too small for any split on this feature."""
+
+NONE_BETTER = -2
+"""In place of a bin: no split on this feature beats the best one so far."""
 
 _SMALLEST_RELATIVE_GAIN = 1e-9
 """A gain below this share of the node's own score is rounding noise."""
@@ -71,49 +78,83 @@ def _is_allowed(wh, rules, h_unit):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _best_of_feature(  # type: ignore[no-untyped-def]
-    hist, n_bins, missing_z, missing_wh, node_z, node_wh, rules, z_unit, h_unit, floor
-):
+def _default_sums(hist, first, n_cells, node_z, node_wh):  # type: ignore[no-untyped-def]
+    """Sums of a feature's default bin: those of the node minus those of all its cells."""
+    z = node_z
+    wh = node_wh
+    for cell in range(first, first + n_cells):
+        z -= hist[cell, 0]
+        wh -= hist[cell, 1]
+    return z, wh
+
+
+@kernel
+def _best_of_feature(columns, f, hist, node_z, node_wh, rules, z_unit, h_unit, floor):  # type: ignore[no-untyped-def]
     """Best threshold of one feature whose score exceeds `floor`: (score, bin, missing_left, left_z, left_wh).
 
-    `hist` holds the feature's bins of present values. The bin is -1 if no threshold is allowed at all, -2 if some
-    are but none exceeds the floor.
+    The bin is NONE_ALLOWED if no threshold is, NONE_BETTER if some are but none exceeds the floor.
     """
     best_score = floor
-    best_bin = -1
+    best_bin = NONE_ALLOWED
     best_missing_left = False
     best_z = 0
     best_wh = 0
+    cell = columns.first_cell[f]
+    n_bins = columns.n_bins[f]
+    default_bin = columns.default_bin[f]
+    default_z = 0
+    default_wh = 0
+    if default_bin != STORED:
+        default_z, default_wh = _default_sums(hist, cell, columns.n_cells[f], node_z, node_wh)
+        if not _is_allowed(node_wh - default_wh, rules, h_unit):
+            # One side of every split lies within the other bins, and even all of them are too little.
+            return best_score, best_bin, best_missing_left, best_z, best_wh
+    missing_z = 0
+    missing_wh = 0
+    if columns.has_missing[f]:
+        if default_bin == n_bins:
+            missing_z = default_z
+            missing_wh = default_wh
+        else:
+            last_cell = cell + columns.n_cells[f] - 1
+            missing_z = hist[last_cell, 0]
+            missing_wh = hist[last_cell, 1]
     any_missing = missing_wh != 0
+    bits = rules.hessian_bits
     z = 0
     wh = 0
     # With missing values, "all present values left, missing right" is a split as well.
-    last = n_bins if any_missing else n_bins - 1
-    for b in range(last):
-        if hist[b, 1] == 0:
+    for b in range(n_bins if any_missing else n_bins - 1):
+        if b == default_bin:
+            bin_z = default_z
+            bin_wh = default_wh
+        else:
+            bin_z = hist[cell, 0]
+            bin_wh = hist[cell, 1]
+            cell += 1
+        if bin_wh == 0:
             continue  # no sample here: the same split as at the bin before
-        z += hist[b, 0]
-        wh += hist[b, 1]
+        z += bin_z
+        wh += bin_wh
+        if not _is_allowed(node_wh - wh, rules, h_unit):
+            break  # nor will it be further right, where even less is left
         for missing_left in (True, False):
-            if missing_left:
-                if not any_missing:
-                    continue
-                left_z = z + missing_z
-                left_wh = wh + missing_wh
-            else:
-                left_z = z
-                left_wh = wh
+            if missing_left and not any_missing:
+                continue
+            left_z = z + missing_z if missing_left else z
+            left_wh = wh + missing_wh if missing_left else wh
             if not _is_allowed(left_wh, rules, h_unit) or not _is_allowed(node_wh - left_wh, rules, h_unit):
                 continue
+            if best_bin == NONE_ALLOWED:
+                best_bin = NONE_BETTER
             score = _score(left_z, left_wh, rules, z_unit, h_unit) + _score(
                 node_z - left_z, node_wh - left_wh, rules, z_unit, h_unit
             )
-            if best_bin == -1:
-                best_bin = -2
             if score > best_score:
                 best_score = score
                 best_bin = b
-                best_missing_left = missing_left
+                # A missing value that turns up later goes with the heavier child.
+                best_missing_left = missing_left if any_missing else left_wh >> bits >= (node_wh - left_wh) >> bits
                 best_z = left_z
                 best_wh = left_wh
     return best_score, best_bin, best_missing_left, best_z, best_wh
@@ -149,34 +190,16 @@ def find_best_split(columns, hist, node_z, node_wh, usable, rules, z_unit, h_uni
     for f in range(columns.feature.size):
         if not usable[f]:
             continue
-        first = columns.column_start[columns.feature_column[f]]
-        n_bins = columns.n_bins[f]
-        missing_z = 0
-        missing_wh = 0
-        if columns.has_missing[f]:
-            missing_z = hist[first + n_bins, 0]
-            missing_wh = hist[first + n_bins, 1]
         score, b, missing_left, left_z, left_wh = _best_of_feature(
-            hist[first : first + n_bins],
-            n_bins,
-            missing_z,
-            missing_wh,
-            node_z,
-            node_wh,
-            rules,
-            z_unit,
-            h_unit,
-            best_score,
+            columns, f, hist, node_z, node_wh, rules, z_unit, h_unit, best_score
         )
-        if b == -1:
+        if b == NONE_ALLOWED:
             usable[f] = False
         if b >= 0:
             best_score = score
             best_feature = f
             best_bin = b
-            best_missing_left = missing_left if missing_wh != 0 else 2 * (left_wh >> rules.hessian_bits) >= (
-                node_wh >> rules.hessian_bits
-            )
+            best_missing_left = missing_left
             best_z = left_z
             best_wh = left_wh
     gain = best_score - node_score if best_feature >= 0 else 0.0
