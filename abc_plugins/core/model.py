@@ -72,6 +72,14 @@ class TreeEnsemble:
         self._rounds: list[tuple[Tree, ...]] = []
         self._flat: FlatTrees | None = None
 
+    @classmethod
+    def from_flat(cls, n_classes: int, n_features: int, trees: FlatTrees) -> TreeEnsemble:
+        """Rebuild an ensemble from flat arrays."""
+        ensemble = cls(n_classes, n_features)
+        ensemble._rounds = trees.to_rounds()
+        ensemble._flat = trees
+        return ensemble
+
     @property
     def n_rounds(self) -> int:
         """Number of boosting rounds."""

@@ -1,0 +1,100 @@
+"""Save and load `ABCBoostClassifier` as a model file."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from abc_plugins.core.model import TreeEnsemble
+from abc_plugins.core.modelfile import ModelFormatError, load, save
+from abc_plugins.training import TrainingRun
+
+if TYPE_CHECKING:
+    from abc_plugins.classifier import ABCBoostClassifier
+
+_KIND = "ABCBoostClassifier"
+
+
+def save_classifier(classifier: ABCBoostClassifier, path: str | os.PathLike[str]) -> None:
+    """Write a fitted classifier to a file."""
+    names = getattr(classifier, "feature_names_in_", None)
+    header = {
+        "kind": _KIND,
+        "params": _storable_params(classifier),
+        "classes": classifier.classes_,
+        "n_features": classifier.n_features_in_,
+        "feature_names": None if names is None else list(names),
+        "base_classes": classifier.base_classes_,
+        "train_loss": classifier.train_loss_,
+        "trees_grown": classifier.trees_grown_,
+        "evals_result": classifier.evals_result_,
+        "best_iteration": classifier.best_iteration_,
+    }
+    save(path, header, classifier.model_.flat())
+
+
+def load_classifier(cls: type[ABCBoostClassifier], path: str | os.PathLike[str]) -> ABCBoostClassifier:
+    """Read a classifier from a file."""
+    header, trees = load(path)
+    try:
+        _check_header(header, trees.round_start.size - 1, set(cls().get_params()))
+    except ModelFormatError as error:
+        raise ModelFormatError(f"{os.fspath(path)} is not a valid model file: {error}") from error
+    classifier = cls(**header["params"])
+    run = TrainingRun(
+        model=TreeEnsemble.from_flat(header["classes"].size, header["n_features"], trees),
+        base_classes=header["base_classes"],
+        train_loss=header["train_loss"],
+        trees_grown=header["trees_grown"],
+        evals_result=header["evals_result"],
+        best_iteration=header["best_iteration"],
+    )
+    classifier._keep(run, header["classes"], header["n_features"], header["feature_names"])
+    return classifier
+
+
+def _storable_params(classifier: ABCBoostClassifier) -> dict[str, Any]:
+    """Parameters without live objects, which only a new fit would need."""
+    params = classifier.get_params()
+    live = {"eval_metric": not _is_plain_metric(params["eval_metric"]),
+            "random_state": isinstance(params["random_state"], np.random.RandomState)}  # fmt: skip
+    for name in (name for name, is_live in live.items() if is_live):
+        warnings.warn(
+            f"{name}={params[name]!r} cannot be stored in a model file; the loaded model will have the default. "
+            "Predictions do not depend on it.",
+            stacklevel=4,
+        )
+        del params[name]
+    return params
+
+
+def _is_plain_metric(metric: Any) -> bool:
+    return isinstance(metric, str) or (isinstance(metric, list | tuple) and all(isinstance(m, str) for m in metric))
+
+
+def _check_header(header: dict[str, Any], n_rounds: int, known_params: set[str]) -> None:
+    """Check the parts of the header that only this class uses."""
+    expected = {"params": dict, "feature_names": list | None, "train_loss": list, "trees_grown": int,
+                "evals_result": dict, "best_iteration": int}  # fmt: skip
+    if header.get("kind") != _KIND:
+        raise ModelFormatError(f"it holds a {header.get('kind')!r}, not a {_KIND}.")
+    for name, kind in expected.items():
+        if name not in header or not isinstance(header[name], kind) or isinstance(header[name], bool):
+            raise ModelFormatError(f"{name} is missing or of the wrong kind.")
+    unknown = sorted(str(name) for name in header["params"] if name not in known_params)
+    if unknown:
+        raise ModelFormatError(f"it has unknown parameters: {', '.join(unknown)}; it may be from a newer version.")
+    if not 1 <= header["best_iteration"] <= n_rounds:
+        raise ModelFormatError(f"best_iteration must be from 1 to {n_rounds}; got {header['best_iteration']}.")
+    if header["trees_grown"] < 0:
+        raise ModelFormatError("trees_grown must not be negative.")
+    for metrics in header["evals_result"].values():
+        if not isinstance(metrics, dict) or not all(_is_numbers(values) for values in metrics.values()):
+            raise ModelFormatError("evals_result must hold lists of numbers.")
+
+
+def _is_numbers(values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(value, int | float) for value in values)
