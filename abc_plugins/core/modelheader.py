@@ -26,7 +26,7 @@ _MAX_LABEL_BYTES = 2**26
 _FLOAT, _ITEMS = "$float", "$items"
 _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _NUMBER_KINDS: dict[str, tuple[type, ...]] = {"b": (bool,), "i": (int,), "u": (int,), "f": (int, float)}
-_LABEL_DTYPE = re.compile(r"object|bool|u?int(8|16|32|64)|float(16|32|64)|<U[1-9][0-9]{0,8}")
+_LABEL_DTYPE = re.compile(r"object|bool|u?int(8|16|32|64)|float(16|32|64)|<U[1-9][0-9]{0,7}")
 
 
 def encode_header(header: Mapping[str, Any]) -> bytes:
@@ -171,7 +171,7 @@ def _from_json(value: Any) -> Any:
         return [_from_json(item) for item in value]
     if not isinstance(value, dict):
         return value
-    if set(value) == {_FLOAT} and value[_FLOAT] in _NOT_FINITE:
+    if set(value) == {_FLOAT} and isinstance(value[_FLOAT], str) and value[_FLOAT] in _NOT_FINITE:
         return _NOT_FINITE[value[_FLOAT]]
     if set(value) == {_ITEMS}:
         return _dict_from_items(value[_ITEMS])

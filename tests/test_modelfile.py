@@ -1,0 +1,573 @@
+"""The model file: what is saved comes back, and nothing but a valid model is ever loaded."""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import stat
+import struct
+import zlib
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from abc_plugins.core import modelfile
+from abc_plugins.core.atomic import replace_file
+from abc_plugins.core.model import LEAF, FlatTrees, Tree
+from abc_plugins.core.modelfile import ModelFormatError, from_bytes, load, save, to_bytes
+from abc_plugins.core.modelheader import MAX_HEADER_BYTES, check_header
+
+PREAMBLE = struct.Struct("<8sII3Q")
+N_FEATURES, N_CLASSES = 3, 4
+
+
+def random_tree(rng: np.random.Generator, n_leaves: int) -> Tree:
+    """A tree grown by splitting leaves at random."""
+    feature, left, right = [LEAF], [0], [0]
+    for _ in range(n_leaves - 1):
+        node = int(rng.choice([index for index, column in enumerate(feature) if column == LEAF]))
+        feature[node], left[node], right[node] = int(rng.integers(N_FEATURES)), len(feature), len(feature) + 1
+        feature += [LEAF, LEAF]
+        left += [0, 0]
+        right += [0, 0]
+    inner = np.array(feature) != LEAF
+    plus = int(rng.integers(N_CLASSES))
+    return Tree(
+        plus=plus,
+        minus=int(rng.choice([k for k in range(-1, N_CLASSES) if k != plus])),
+        feature=np.array(feature, dtype=np.int32),
+        threshold=np.where(inner, rng.normal(size=inner.size), 0.0),
+        missing_left=rng.random(inner.size) < 0.5,
+        left=np.array(left, dtype=np.int32),
+        right=np.array(right, dtype=np.int32),
+        value=np.where(inner, 0.0, rng.normal(size=inner.size)),
+        gain=np.where(inner, rng.random(inner.size), 0.0),
+        weight=rng.integers(1, 99, inner.size).astype(float),
+    )
+
+
+def random_model(seed: int, n_rounds: int = 4) -> tuple[dict[str, Any], FlatTrees]:
+    rng = np.random.default_rng(seed)
+    rounds = [[random_tree(rng, int(rng.integers(1, 6))) for _ in range(rng.integers(1, 4))] for _ in range(n_rounds)]
+    header = {
+        "classes": np.array(["a", "b", "c", "d"]),
+        "n_features": N_FEATURES,
+        "base_classes": rng.integers(-1, N_CLASSES, n_rounds),
+        "feature_names": ["x", "y", "größe"],
+        "train_loss": rng.random(n_rounds),
+        "params": {"class_weight": {0: 1.5, 1: 2.0}, "leaf_clip": math.inf, "search": "all", "random_state": None},
+    }
+    return header, FlatTrees.from_rounds(rounds)
+
+
+def same(one: FlatTrees, other: FlatTrees) -> bool:
+    return all(
+        getattr(one, field.name).dtype == getattr(other, field.name).dtype
+        and getattr(one, field.name).tobytes() == getattr(other, field.name).tobytes()
+        for field in fields(FlatTrees)
+    )
+
+
+def walk(header: dict[str, Any], trees: FlatTrees) -> None:
+    """Predict one row in plain Python, where a wrong index is an error and an endless walk is noticed."""
+    n_classes = len(header["classes"])
+    scores = [0.0] * n_classes
+    assert trees.round_start.size == len(header["base_classes"]) + 1
+    for row in ([math.nan] * header["n_features"], [0.0] * header["n_features"]):
+        for tree in (tree for trees_of_round in trees.to_rounds() for tree in trees_of_round):
+            node, steps = 0, 0
+            while tree.feature[node] != LEAF:
+                value = row[tree.feature[node]]
+                left = value <= tree.threshold[node] or (math.isnan(value) and tree.missing_left[node])
+                node = int(tree.left[node] if left else tree.right[node])
+                steps += 1
+                assert 0 < node < tree.feature.size
+                assert steps <= tree.feature.size
+            assert 0 <= tree.plus < n_classes
+            scores[tree.plus] += float(tree.value[node])
+            if tree.minus != -1:
+                assert 0 <= tree.minus < n_classes
+                scores[tree.minus] -= float(tree.value[node])
+    assert all(math.isfinite(score) for score in scores)
+
+
+def with_checksum(data: bytes) -> bytes:
+    """Replace the last four bytes by the right checksum, so that only the other checks stand in the way."""
+    return data[:-4] + struct.pack("<I", zlib.crc32(data[:-4]))
+
+
+def with_header(text: bytes, data: bytes) -> bytes:
+    """Replace the JSON header of a model file."""
+    magic, version, size, *counts = PREAMBLE.unpack_from(data)
+    preamble = PREAMBLE.pack(magic, version, len(text), *counts)
+    return with_checksum(preamble + text + data[PREAMBLE.size + size :])
+
+
+def header_of(data: bytes) -> dict[str, Any]:
+    size = PREAMBLE.unpack_from(data)[2]
+    return json.loads(data[PREAMBLE.size : PREAMBLE.size + size])
+
+
+def loads_or_refuses(data: bytes) -> bool:
+    """Whether the data are a valid model; anything but ModelFormatError is a failure."""
+    try:
+        header, trees = from_bytes(data)
+    except ModelFormatError:
+        return False
+    walk(header, trees)
+    return True
+
+
+# --------------------------------------------------------------------------------------------- round trip
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_saved_comes_back(seed: int, tmp_path: Path) -> None:
+    header, trees = random_model(seed)
+    save(tmp_path / "model.abc", header, trees)
+    loaded, loaded_trees = load(tmp_path / "model.abc")
+    assert same(trees, loaded_trees)
+    assert all(getattr(loaded_trees, field.name).flags.writeable for field in fields(FlatTrees))
+    assert loaded["base_classes"] == header["base_classes"].tolist()
+    assert loaded["train_loss"] == header["train_loss"].tolist()
+    assert loaded["feature_names"] == header["feature_names"]
+    assert loaded["params"] == header["params"]
+    assert (tmp_path / "model.abc").read_bytes() == to_bytes(header, trees) == to_bytes(loaded, loaded_trees)
+
+
+def test_a_model_without_rounds() -> None:
+    header, trees = random_model(0, n_rounds=0)
+    loaded, loaded_trees = from_bytes(to_bytes(header, trees))
+    assert loaded["base_classes"] == []
+    assert same(trees, loaded_trees)
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [
+        np.array(["a", "bb", "ü"], dtype="U7"),
+        np.array(["a", "\ud800", 'quote"\n'], dtype=object),
+        np.array([0, 1, 255], dtype=np.uint8),
+        np.array([-(2**63), 0, 2**63 - 1]),
+        np.array([0, 2**64 - 1], dtype=np.uint64),
+        np.array([False, True]),
+        np.array([-1.0, 0.0, 1e300]),
+        np.array([0.0, 16777216.0], dtype=np.float32),
+        np.array([1, 2, 3], dtype=object),
+        np.array([np.int64(1), np.float64(2), np.str_("x"), True][:2], dtype=object),
+        np.array([1, 2], dtype=">i4"),
+        np.array(["a", "b"], dtype=">U1"),
+    ],
+    ids=str,
+)
+def test_classes_keep_values_and_dtype(classes: Any) -> None:
+    header, _ = random_model(0)
+    empty = FlatTrees.from_rounds([])
+    loaded, _ = from_bytes(to_bytes(header | {"classes": classes, "base_classes": [], "train_loss": []}, empty))
+    assert loaded["classes"].dtype == classes.dtype.newbyteorder("=")
+    assert loaded["classes"].tolist() == classes.tolist()
+
+
+TUPLES = np.empty(2, dtype=object)
+TUPLES[:] = [(1, 2), (3, 4)]
+
+
+@pytest.mark.parametrize(
+    ("classes", "message"),
+    [
+        (TUPLES, r"cannot hold the label \(1, 2\) of type tuple: labels must be strings, .* or use pickle"),
+        (np.array([1, 2**64], dtype=object), "cannot hold the label 18446744073709551616, which has more than 64 bits"),
+        (np.array([b"a", b"b"]), r"cannot hold labels of dtype \|S1"),
+        (np.array(["2020-01-01", "2021-01-01"], dtype="M8[D]"), r"cannot hold labels of dtype datetime64\[D\]"),
+        (np.array([1, 2], dtype=np.longdouble), "cannot hold labels of dtype float128"),
+        (np.array([1.0, math.inf]), "cannot hold the label inf"),
+    ],
+    ids=str,
+)
+def test_classes_that_cannot_be_stored(classes: Any, message: str, tmp_path: Path) -> None:
+    header, trees = random_model(0)
+    header |= {"classes": classes, "base_classes": [-1] * 4}
+    trees = replace(trees, plus=np.zeros_like(trees.plus), minus=np.full_like(trees.minus, -1))
+    with pytest.raises(TypeError, match=message):
+        save(tmp_path / "model.abc", header, trees)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "message"),
+    [
+        (
+            {"a": [1, print]},
+            TypeError,
+            r"extra.a\[1\] cannot be stored in a model file: builtin_function_or_method is not",
+        ),
+        ({(1, 2): 3}, TypeError, r"the key \(1, 2\) of extra cannot be stored"),
+        (2**70, ValueError, "extra cannot be stored in a model file: .* has more than 64 bits"),
+        ("x" * MAX_HEADER_BYTES, ValueError, "use shorter feature names"),
+    ],
+)
+def test_headers_that_cannot_be_stored(value: Any, kind: type[Exception], message: str) -> None:
+    header, trees = random_model(0)
+    with pytest.raises(kind, match=message):
+        to_bytes(header | {"extra": value}, trees)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False) | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(-(2**63), 2**63), inner),
+        max_leaves=10,
+    )
+)
+def test_header_values_come_back(value: Any) -> None:
+    header, trees = random_model(0)
+    assert from_bytes(to_bytes(header | {"extra": value}, trees))[0]["extra"] == value
+
+
+def test_special_values_in_the_header() -> None:
+    header, trees = random_model(0)
+    extra = {
+        "nan": [math.nan],
+        "array": np.arange(2),
+        "scalar": np.float32(0.5),
+        "$float": "nan",
+        "tuple": (1, -math.inf),
+    }
+    loaded = from_bytes(to_bytes(header | {"extra": extra}, trees))[0]["extra"]
+    assert math.isnan(loaded["nan"][0])
+    assert loaded["array"] == [0, 1]
+    assert loaded["scalar"] == 0.5
+    assert loaded["$float"] == "nan"
+    assert loaded["tuple"] == [1, -math.inf]
+
+
+# ------------------------------------------------------------------------------------------ damaged files
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda _: b"", "it is empty"),
+        (lambda data: data[:20], "it is too short"),
+        (lambda data: b"\x80\x04" + data[2:], "it is another kind of file"),
+        (lambda data: data.replace(b"\r\n", b"\n"), "it is another kind of file"),
+        (lambda data: data[:-1], r"it has \d+ bytes instead of \d+: cut off"),
+        (lambda data: data + b"\0", r"it has \d+ bytes instead of \d+"),
+        (lambda data: data[:8] + b"\2" + data[9:], "it has format version 2, .* reads up to 1; upgrade abc-plugins"),
+        (lambda data: data[:8] + b"\0" + data[9:], "it has the unknown format version 0"),
+        (lambda data: data[:12] + b"\xff" * 4 + data[16:], "its header has 4294967295 bytes, more than"),
+        (lambda data: data[:16] + b"\xff" * 24 + data[40:], r"it has \d+ bytes instead of \d+"),
+        (lambda data: data[:-5] + bytes([data[-5] ^ 1]) + data[-4:], r"it is damaged \(the checksum does not match\)"),
+    ],
+)
+def test_damaged_files(change: Any, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.abc"
+    path.write_bytes(change(to_bytes(*random_model(1))))
+    with pytest.raises(ModelFormatError, match=f"model.abc is not a valid model file: {message}"):
+        load(path)
+
+
+def test_paths_that_are_no_files(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"nothing\.abc"):
+        load(tmp_path / "nothing.abc")
+    with pytest.raises(IsADirectoryError, match=r"Is a directory"):
+        load(tmp_path)
+    with pytest.raises(ModelFormatError, match="it is not a regular file"):
+        load("/dev/zero")
+
+
+def changed(trees: FlatTrees, name: str, index: int, value: Any) -> FlatTrees:
+    array = getattr(trees, name).copy()
+    array[index] = value
+    return replace(trees, **{name: array})
+
+
+def fixed_model() -> tuple[dict[str, Any], FlatTrees]:
+    """Two rounds; the first tree has the nodes 0 (inner), 1 (inner), 2, 3, 4."""
+    rng = np.random.default_rng(0)
+    tree = replace(
+        random_tree(rng, 3),
+        feature=np.array([0, 1, -1, -1, -1], dtype=np.int32),
+        left=np.array([1, 3, 0, 0, 0], dtype=np.int32),
+        right=np.array([2, 4, 0, 0, 0], dtype=np.int32),
+    )
+    header, _ = random_model(0, n_rounds=2)
+    return header, FlatTrees.from_rounds([[tree, random_tree(rng, 1)], [tree]])
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "value", "message"),
+    [
+        ("round_start", 0, 1, "round_start must go from 0 to 3"),
+        ("round_start", 2, 2, "round_start must go from 0 to 3"),
+        ("round_start", 1, -5, "round_start must be in ascending order; entry 0"),
+        ("round_start", 1, 4, "round_start must be in ascending order; entry 1"),
+        ("node_start", 0, 1, "node_start must go from 0 to 11"),
+        ("node_start", 1, -(2**63), "node_start must be in ascending order"),
+        ("node_start", 1, 6, "node_start must be in ascending order; entry 1"),
+        ("plus", 0, -1, "plus must be a class index; entry 0"),
+        ("plus", 2, 4, "plus must be a class index; entry 2"),
+        ("minus", 1, -2, "minus must be a class index or -1; entry 1"),
+        ("minus", 1, 4, "minus must be a class index or -1; entry 1"),
+        ("feature", 0, 3, "feature must be a feature index or -1; entry 0"),
+        ("feature", 0, -2, "feature must be a feature index or -1; entry 0"),
+        ("feature", 1, -1, "left must be 0 for a leaf; entry 1"),
+        ("feature", 2, 0, "left must be the number of a later node of the tree; entry 2"),
+        ("left", 2, 1, "left must be 0 for a leaf; entry 2"),
+        ("left", 0, 0, "left must be the number of a later node of the tree; entry 0"),
+        ("left", 1, 0, "left must be the number of a later node of the tree; entry 1"),
+        ("left", 1, 1, "left must be the number of a later node of the tree; entry 1"),
+        ("right", 0, 5, "right must be the number of a later node of the tree; entry 0"),
+        ("right", 0, -3, "right must be the number of a later node of the tree; entry 0"),
+        ("right", 0, 1, "left and right must be such that every node but the root has one parent; entry 1"),
+        ("left", 1, 4, "left and right must be such that every node but the root has one parent; entry 3"),
+        ("left", 1, 2, "left and right must be such that every node but the root has one parent; entry 2"),
+        ("threshold", 0, math.nan, "threshold must be a number; entry 0"),
+        ("value", 2, math.nan, "value must be a finite number; entry 2"),
+        ("value", 2, math.inf, "value must be a finite number; entry 2"),
+        ("gain", 0, -math.inf, "gain must be a finite number; entry 0"),
+        ("weight", 4, math.nan, "weight must be a finite number; entry 4"),
+        ("weight", 4, -1.0, "weight must be not negative; entry 4"),
+        ("value", slice(None), 1.7e308, "value must be small enough for the sum over all trees to be finite"),
+    ],
+)
+def test_every_wrong_entry_is_found(
+    name: str, index: Any, value: Any, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    header, trees = fixed_model()
+    assert loads_or_refuses(to_bytes(header, trees))
+    broken = changed(trees, name, index, value)
+    with pytest.raises(ModelFormatError, match=message):  # such a model is not written ...
+        to_bytes(header, broken)
+    with monkeypatch.context() as patch:
+        patch.setattr(modelfile, "check_trees", lambda *_: None)
+        data = to_bytes(header, broken)
+    with pytest.raises(ModelFormatError, match=message):  # ... and not read
+        from_bytes(data)
+
+
+def test_a_tree_without_a_class_of_its_own() -> None:
+    header, trees = fixed_model()
+    with pytest.raises(ModelFormatError, match="minus must be another class than plus; entry 0"):
+        to_bytes(header, changed(trees, "minus", 0, trees.plus[0]))
+
+
+def test_infinite_thresholds_are_fine() -> None:
+    header, trees = fixed_model()
+    assert loads_or_refuses(to_bytes(header, changed(trees, "threshold", 0, math.inf)))
+
+
+def test_truth_values_other_than_0_and_1() -> None:
+    header, trees = fixed_model()
+    data = to_bytes(header, trees)
+    with pytest.raises(ModelFormatError, match="missing_left must be 0 or 1"):
+        from_bytes(with_checksum(data[:-5] + b"\2" + data[-4:]))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("classes", {"dtype": "<U1", "labels": ["a", "b", "c", "c"]}, "classes must be distinct"),
+        ("classes", {"dtype": "<U1", "labels": ["a"]}, "classes must have at least two labels"),
+        ("classes", {"dtype": "object", "labels": [1, True, "a", "b"]}, "classes must be distinct"),
+        ("classes", {"dtype": "<U1", "labels": ["a", "b", "c", "dd"]}, "classes must have labels of dtype <U1"),
+        ("classes", {"dtype": "<U1", "labels": ["a", "b", "c", 1]}, "classes must have labels of dtype <U1"),
+        ("classes", {"dtype": "uint8", "labels": [1, 2, 3, 256]}, "classes must have labels of dtype uint8"),
+        ("classes", {"dtype": "int64", "labels": [1, 2, 3, True]}, "classes must have labels of dtype int64"),
+        ("classes", {"dtype": "bool", "labels": [False, 1, 2, 3]}, "classes must have labels of dtype bool"),
+        ("classes", {"dtype": "float32", "labels": [1, 2, 3, 1e300]}, "classes must have labels of dtype float32"),
+        ("classes", {"dtype": "object", "labels": [[], 2, 3, 4]}, "classes must have labels of dtype object"),
+        ("classes", {"dtype": "<U99999999", "labels": ["a", "b"]}, "classes take too much memory"),
+        ("classes", {"dtype": "i4,O", "labels": ["a", "b"]}, "classes have a wrong dtype 'i4,O'"),
+        ("classes", {"dtype": ["object"], "labels": ["a", "b"]}, "classes have a wrong dtype"),
+        ("classes", {"dtype": "object", "labels": "ab"}, "classes have a wrong dtype .* or no labels"),
+        ("classes", ["a", "b"], "classes must have a dtype and labels"),
+        ("n_features", 0, "n_features must be from 1 to"),
+        ("n_features", 2**31, "n_features must be from 1 to"),
+        ("n_features", True, "n_features must be from 1 to"),
+        ("n_features", 3.0, "n_features must be from 1 to"),
+        ("n_features", 2, "feature_names must be 2 distinct strings"),
+        ("feature_names", ["x", "y", "y"], "feature_names must be 3 distinct strings"),
+        ("feature_names", ["x", "y", 1], "feature_names must be 3 distinct strings"),
+        ("feature_names", 3, "feature_names must be 3 distinct strings"),
+        ("base_classes", [0, 4], "base_classes must be a class index or -1 for each of 2 rounds"),
+        ("base_classes", [0, -2], "base_classes must be a class index"),
+        ("base_classes", [0, 1, 2], "base_classes must be a class index"),
+        ("base_classes", {"0": 1}, "base_classes must be a class index"),
+        ("base_classes", [0, None], "base_classes must be a class index"),
+        ("train_loss", [1.0], "train_loss must be a number for each of 2 rounds"),
+        ("train_loss", ["1", "2"], "train_loss must be a number for each of 2 rounds"),
+        ("extra", {"$float": "x"}, "the header has a wrong special value"),
+        ("extra", {"$float": []}, "the header has a wrong special value"),
+        ("extra", {"$items": 1}, "the header has a wrong dict"),
+        ("extra", {"$items": [[[], 1]]}, "the header has a wrong dict"),
+        ("extra", {"$items": [[1, 1], [1, 2]]}, "the header has a dict with a key twice"),
+    ],
+)
+def test_wrong_headers(name: str, value: Any, message: str) -> None:
+    data = to_bytes(*fixed_model())
+    text = json.dumps(header_of(data) | {name: value}).encode()
+    with pytest.raises(ModelFormatError, match=message):
+        from_bytes(with_header(text, data))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"", "the header is not valid JSON"),
+        (b"{", "the header is not valid JSON"),
+        (b"\xff\xfe", "the header is not valid JSON"),
+        (b"[1]", "the header must be an object with classes"),
+        (b"{}", "the header must be an object with classes"),
+        (b'{"classes":{"dtype":"bool","labels":[false,true]}}', "the header lacks base_classes, n_features"),
+        (b'{"a":1,"a":2}', "the header has a key twice"),
+        (b'{"a":NaN}', "the header has NaN, which is not JSON"),
+        (b'{"a":-Infinity}', "the header has -Infinity, which is not JSON"),
+        (b'{"a":1e999}', "the header has the number 1e999, which is too large"),
+        (b'{"a":123456789012345678901234567890}', "which has more than 64 bits"),
+        (b"[" * 10**6, "the header is not valid JSON"),
+        (b'{"classes":' + b"[" * 900 + b"]" * 900 + b"}", "classes must have a dtype"),
+    ],
+    ids=range(13),
+)
+def test_headers_that_are_no_headers(text: bytes, message: str) -> None:
+    with pytest.raises(ModelFormatError, match=message):
+        from_bytes(with_header(text, to_bytes(*fixed_model())))
+
+
+def test_check_header_takes_what_a_classifier_has() -> None:
+    header, _ = fixed_model()
+    check_header(header, 2)
+    with pytest.raises(ModelFormatError, match="the header lacks classes"):
+        check_header({"n_features": 2, "base_classes": []}, 0)
+
+
+# ----------------------------------------------------------------------------------------------- mutations
+
+MODEL = to_bytes(*random_model(3, n_rounds=3))
+BYTES_CHANGED = st.lists(st.tuples(st.integers(0, len(MODEL) - 5), st.integers(0, 255)), min_size=1, max_size=4)
+NUMBERS = st.sampled_from([0, 1, 2, 3, -1, 5, 2**31 - 1, -(2**31), 255]) | st.integers(-(2**31), 2**31 - 1)
+
+
+@settings(max_examples=1500, deadline=None)
+@given(BYTES_CHANGED)
+def test_changed_bytes_are_refused_by_the_checksum(changes: list[tuple[int, int]]) -> None:
+    data = bytearray(MODEL)
+    for position, value in changes:
+        data[position] = value
+    assert loads_or_refuses(bytes(data)) == (bytes(data) == MODEL)
+
+
+@settings(max_examples=2500, deadline=None)
+@given(BYTES_CHANGED)
+def test_changed_bytes_with_a_right_checksum_load_or_are_refused(changes: list[tuple[int, int]]) -> None:
+    data = bytearray(MODEL)
+    for position, value in changes:
+        data[position] = value
+    loads_or_refuses(with_checksum(bytes(data)))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, len(MODEL)), st.integers(0, 40), st.binary(max_size=40))
+def test_cut_and_filled_files_load_or_are_refused(start: int, length: int, filling: bytes) -> None:
+    loads_or_refuses(with_checksum(MODEL[:start] + filling + MODEL[start + length :]))
+
+
+@settings(max_examples=1500, deadline=None)
+@given(st.data())
+def test_changed_fields_load_or_are_refused(data: st.DataObject) -> None:
+    header, trees = from_bytes(MODEL)
+    name = data.draw(st.sampled_from([field.name for field in fields(FlatTrees)]))
+    array = getattr(trees, name)
+    for _ in range(data.draw(st.integers(1, 3))):
+        value = data.draw(st.floats() if array.dtype.kind == "f" else NUMBERS)
+        array[data.draw(st.integers(0, array.size - 1))] = bool(value) if array.dtype.kind == "b" else value
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(modelfile, "check_trees", lambda *_: None)
+        changed_file = to_bytes(header, trees)
+    loads_or_refuses(changed_file)
+
+
+# -------------------------------------------------------------------------------------------------- files
+
+
+def test_saving_replaces_in_one_step_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = tmp_path / "model.abc"
+    header, trees = random_model(0)
+    path.write_bytes(b"old")
+    with pytest.raises(TypeError, match="params cannot be stored"):
+        save(path, header | {"params": object()}, trees)
+    assert path.read_bytes() == b"old"
+    save(path, header, trees)
+    assert path.read_bytes() == to_bytes(header, trees)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["model.abc"]
+
+
+@pytest.mark.parametrize("failure", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
+def test_a_failed_write_keeps_the_old_file(failure: BaseException, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+
+    def write() -> None:
+        with replace_file(path) as file:
+            file.write(b"new")
+            raise failure
+
+    with pytest.raises(type(failure), match=r"No space left|^$"):
+        write()
+    assert path.read_bytes() == b"old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permission bits")
+def test_permissions_are_those_of_open(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        with replace_file(tmp_path / "new"):
+            pass
+        (tmp_path / "plain").touch()
+    finally:
+        os.umask(before)
+    mode = stat.S_IMODE((tmp_path / "new").stat().st_mode)
+    assert mode == stat.S_IMODE((tmp_path / "plain").stat().st_mode) == 0o640
+    (tmp_path / "plain").chmod(0o604)
+    with replace_file(tmp_path / "plain"):
+        pass
+    assert stat.S_IMODE((tmp_path / "plain").stat().st_mode) == 0o604
+
+
+@pytest.mark.skipif(os.name != "posix", reason="symbolic links")
+def test_symbolic_links_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "target").write_text("old")
+    (tmp_path / "link").symlink_to("target")
+    with replace_file(tmp_path / "link", "w", encoding="utf-8") as file:
+        file.write("new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_text() == "new"
+
+
+def test_places_where_nothing_can_be_written(tmp_path: Path) -> None:
+    header, trees = random_model(0)
+    with pytest.raises(FileNotFoundError, match=r"The folder does not exist: .*missing"):
+        save(tmp_path / "missing" / "model.abc", header, trees)
+    with pytest.raises(IsADirectoryError, match="Is a directory"):
+        save(tmp_path, header, trees)
+    with pytest.raises(OSError, match="Not a regular file"):
+        save("/dev/null", header, trees)
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="the superuser may write everywhere")
+def test_a_read_only_folder(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(PermissionError, match=r"model\.abc'$"):
+            save(tmp_path / "model.abc", *random_model(0))
+    finally:
+        tmp_path.chmod(0o700)
