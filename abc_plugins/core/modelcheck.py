@@ -9,6 +9,10 @@ from abc_plugins.core.model import LEAF, FlatTrees
 from abc_plugins.core.schedule import CLASSIC
 
 
+_MAX_SCORE = 1e300
+"""Sums and differences of the scores of all classes are finite, too."""
+
+
 class ModelFormatError(ValueError):
     """The file is not a valid model: another kind of file, damaged, or made by a newer version."""
 
@@ -68,8 +72,8 @@ def _check_numbers(trees: FlatTrees) -> None:
     if trees.plus.size:
         with np.errstate(over="ignore"):
             largest_score = np.maximum.reduceat(np.abs(trees.value), trees.node_start[:-1]).sum()
-        if not np.isfinite(largest_score):
-            raise ModelFormatError("value must be small enough for the sum over all trees to be finite.")
+        if not largest_score <= _MAX_SCORE:
+            raise ModelFormatError(f"value must be small enough for the sum over all trees to be below {_MAX_SCORE:g}.")
 
 
 def _refuse(name: str, allowed: str, wrong: Booleans) -> None:
