@@ -61,17 +61,18 @@ def read_features(
 
     Parameters
     ----------
-    X : table or array-like of shape (n_samples, n_features)
+    X : table, array-like of shape (n_samples, n_features), or Features
     names, n_features : sequence of str and int, optional
         What the model was fitted with; given `n_features`, the columns of X are checked against both.
     input_name, owner : str
         How errors call the table and the model.
     """
-    frame = _as_frame(X, input_name)
-    found = None if frame is None else _column_names(frame)
+    source: Any = X.values if isinstance(X, Features) else _wrap_frame(X, input_name)
+    is_frame = isinstance(source, nw.DataFrame)
+    found = X.names if isinstance(X, Features) else _column_names(source) if is_frame else None
     if n_features is not None:
         _check_names(found, names, input_name, owner)
-    values = _array_values(X, input_name) if frame is None else _frame_values(frame, input_name)
+    values = _frame_values(source, input_name) if is_frame else _array_values(source, input_name)
     if n_features is not None and values.shape[1] != n_features:
         raise ValueError(
             f"{input_name} has {values.shape[1]} features, but {owner} is expecting {n_features} features as input."
@@ -140,8 +141,8 @@ def read_weights(sample_weight: Any, n_samples: int, *, input_name: str = "sampl
 # ------------------------------------------------------------------------------------------------ tables
 
 
-def _as_frame(X: Any, input_name: str) -> nw.DataFrame[Any] | None:
-    """Wrap a data frame of any library; None if X is not one."""
+def _wrap_frame(X: Any, input_name: str) -> Any:
+    """Wrap a data frame of any library; anything else is returned as it is."""
     try:
         wrapped = nw.from_native(X, allow_series=True, pass_through=True)
     except nw.exceptions.DuplicateError as error:
@@ -157,7 +158,7 @@ def _as_frame(X: Any, input_name: str) -> nw.DataFrame[Any] | None:
         return _unique_columns(wrapped, input_name)
     if hasattr(X, "__arrow_c_stream__") or hasattr(X, "__arrow_c_array__"):
         return _unique_columns(nw.from_arrow(X, backend="pyarrow"), input_name)
-    return None
+    return X
 
 
 def _unique_columns(frame: nw.DataFrame[Any], input_name: str) -> nw.DataFrame[Any]:
@@ -199,7 +200,7 @@ def _column_values(column: Column, input_name: str) -> AnyArray:
     if dtype.is_numeric() or dtype == nw.Boolean:
         return column.cast(nw.Float64).to_numpy()
     if dtype != nw.Unknown:
-        _refuse_column(column, str(dtype), input_name)
+        refuse_column(column.name, str(dtype), input_name)
     return _unknown_column_values(column, input_name)
 
 
@@ -211,13 +212,14 @@ def _unknown_column_values(column: Column, input_name: str) -> AnyArray:
     if values.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: column {column.name!r} of {input_name} is {values.dtype}.")
     if values.dtype.kind not in "biuf":
-        _refuse_column(column, str(values.dtype), input_name)
+        refuse_column(column.name, str(values.dtype), input_name)
     return values
 
 
-def _refuse_column(column: Column, dtype: str, input_name: str) -> NoReturn:
+def refuse_column(name: str, dtype: str, input_name: str) -> NoReturn:
+    """Raise the error for a column that does not hold numbers."""
     raise ValueError(
-        f"Column {column.name!r} of {input_name} has the dtype {dtype}, but features must be numbers or booleans: "
+        f"Column {name!r} of {input_name} has the dtype {dtype}, but features must be numbers or booleans: "
         f"{_ENCODE_FIRST}"
     )
 

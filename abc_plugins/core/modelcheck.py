@@ -8,7 +8,6 @@ from abc_plugins.core.arrays import AnyArray, Booleans
 from abc_plugins.core.model import LEAF, FlatTrees
 from abc_plugins.core.schedule import CLASSIC
 
-
 _MAX_SCORE = 1e300
 """Sums and differences of the scores of all classes are finite, too."""
 

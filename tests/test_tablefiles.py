@@ -1,0 +1,185 @@
+"""Tables in CSV and Parquet files, with and without pyarrow."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from abc_plugins import tablefiles
+from abc_plugins.tablefiles import read_table, write_table
+from abc_plugins.tables import Features, read_features
+
+
+@pytest.fixture(params=["pyarrow", "standard library"])
+def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "standard library":
+        monkeypatch.setattr(tablefiles, "find_spec", lambda _: None)
+    return str(request.param)
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Any:
+    def write_file(content: str | bytes, name: str = "data.csv") -> Path:
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write_file
+
+
+@pytest.mark.usefixtures("reader")
+class TestCsv:
+    def test_columns_of_every_kind(self, write: Any) -> None:
+        path = write('a,b,"c, d",flag,w,y\n1,0.5,,true,1,no\n2,NA,nan,False,2,"yes, it is"\n\n-3,1e3,7,,0.5,no\n')
+        data = read_table(path, target="y", weight="w")
+        assert data.features.names == ["a", "b", "c, d", "flag"]
+        expected = [[1, 0.5, np.nan, 1], [2, np.nan, np.nan, 0], [-3, 1000, 7, np.nan]]
+        np.testing.assert_array_equal(data.features.values, expected)
+        assert data.labels is not None
+        assert data.labels.tolist() == ["no", "yes, it is", "no"]
+        assert data.weights is not None
+        assert data.weights.tolist() == [1, 2, 0.5]
+
+    @pytest.mark.parametrize(
+        ("cells", "labels"),
+        [
+            (["1", "0"], [1, 0]),
+            (["1.0", "2.5"], [1.0, 2.5]),
+            (["true", "false"], [True, False]),
+            (["a", "NA"], ["a", "NA"]),
+            (["1", "b"], ["1", "b"]),
+        ],
+    )
+    def test_labels_keep_their_kind(self, cells: list[str], labels: list[Any], write: Any) -> None:
+        found = read_table(write("x,y\n" + "".join(f"1,{cell}\n" for cell in cells)), target="y").labels
+        assert found is not None
+        assert found.tolist() == labels
+        assert [type(label) for label in found.tolist()] == [type(label) for label in labels]
+
+    def test_selection_of_columns(self, write: Any) -> None:
+        path = write("id,a,b,y\nr1,1,2,u\nr2,3,4,v\n")
+        assert read_table(path, target="y", drop=["id"]).features.names == ["a", "b"]
+        data = read_table(path, columns=["b", "a"])
+        assert data.features.names == ["b", "a"]
+        assert data.features.values.tolist() == [[2, 1], [4, 3]]
+        assert data.labels is None
+
+    def test_other_delimiters_and_encodings(self, write: Any) -> None:
+        assert read_table(write("a\tb\n1\t2\n", "data.tsv")).features.names == ["a", "b"]
+        assert read_table(write("a;b\n1;2\n"), delimiter=";").features.names == ["a", "b"]
+        assert read_table(write("größe,b\n1,2\n".encode("latin-1")), encoding="latin-1").features.names == [
+            "größe",
+            "b",
+        ]
+        assert read_table(write("a,b\n1,2\n".encode("utf-16")), encoding="utf-16").features.names == ["a", "b"]
+        assert read_table(write(b"\xef\xbb\xbfa,b\r\n1,2\r\n")).features.names == ["a", "b"]
+
+    @pytest.mark.parametrize(
+        ("content", "options", "message"),
+        [
+            (b"", {}, r"data\.csv is empty"),
+            (b" \n\n", {}, r"data\.csv is empty"),
+            ("a,b\n", {}, r"data\.csv has no rows"),
+            ("a,b\n1,2\n1,2,3\n", {}, r"data\.csv is not a valid CSV file: .*Expected 2 columns, got 3"),
+            ("a,a\n1,2\n", {}, r"data\.csv must have unique column names; 'a' occurs more than once"),
+            ("a,b\n1,x\n", {}, r"Column 'b' of .*data\.csv has the dtype String, .*encode"),
+            ("a,b\n1,inf\n", {}, r"contains infinity .* in column 'b'"),
+            (b"a,b\n1,\xe9\n", {}, r"data\.csv is not text in the encoding utf-8"),
+            (b"\xe9,b\n1,2\n", {}, r"data\.csv is not text in the encoding utf-8"),
+            (
+                "a,b\n1,2\n".encode("utf-16"),
+                {},
+                r"data\.csv is not a text file in utf-8 \(it may be UTF-16 or binary\)",
+            ),
+            ("a,b\n1,2\n", {"encoding": "klingon"}, "encoding must be one that Python knows; got 'klingon'"),
+            ("a;b\n1;2\n", {}, r"data\.csv has only one column with the delimiter ','; set another delimiter"),
+            ("a,b\n1,2\n", {"delimiter": "::"}, "delimiter must be one ASCII character; got '::'"),
+            ("width,b\n1,2\n", {"target": "widht"}, r"target 'widht' is not a column of .*Did you mean 'width'\?"),
+            ("a,b\n1,2\n", {"target": "z"}, r"target 'z' is not a column of .*; its columns are a, b\.$"),
+            ("a,b\n1,2\n", {"weight": "w"}, "weight 'w' is not a column of"),
+            ("a,b\n1,2\n", {"drop": ["w"]}, "drop 'w' is not a column of"),
+            ("a,b\n1,2\n", {"columns": ["a", "c"]}, r"data\.csv lacks 1 columns that the model needs: c\."),
+            ("y\n2\n", {"target": "y"}, r"data\.csv has no columns left for features"),
+            ("a,y\n1,u\n2,\n", {"target": "y"}, r"target 'y' of .*data\.csv is empty in 1 rows"),
+        ],
+    )
+    def test_bad_files(self, content: str | bytes, options: dict[str, Any], message: str, write: Any) -> None:
+        with pytest.raises(ValueError, match=re.compile(message, re.DOTALL)):
+            read_table(write(content), **options)
+
+    def test_no_file(self, tmp_path: Path) -> None:
+        with pytest.raises(FileNotFoundError, match=r"nothing\.csv"):
+            read_table(tmp_path / "nothing.csv")
+        with pytest.raises(IsADirectoryError, match="Is a directory"):
+            read_table(tmp_path)
+
+    def test_missing_labels_that_are_numbers(self, write: Any) -> None:
+        with pytest.raises(ValueError, match=r"target 'y' of .* is empty in 1 rows"):
+            read_table(write("a,y\n1,0\n2,\n3,1\n"), target="y")
+
+
+def test_parquet(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {"a": [1, 2], "b": pd.array([None, 0.5], dtype="Float64"), "y": pd.Categorical(["u", "v"])}, index=[5, 7]
+    )
+    frame.to_parquet(tmp_path / "data.parquet")
+    data = read_table(tmp_path / "data.parquet", target="y")
+    assert data.features.names == ["a", "b"]
+    np.testing.assert_array_equal(data.features.values, [[1, np.nan], [2, 0.5]])
+    assert data.labels is not None
+    assert data.labels.tolist() == ["u", "v"]
+
+
+def test_parquet_labels_that_are_dates_become_text(tmp_path: Path) -> None:
+    table = pa.table({"a": [1, 2], "y": pa.array([0, 1], pa.date32())})
+    parquet.write_table(table, tmp_path / "data.pq")
+    labels = read_table(tmp_path / "data.pq", target="y").labels
+    assert labels is not None
+    assert labels.tolist() == ["1970-01-01", "1970-01-02"]
+
+
+def test_bad_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "data.parquet"
+    path.write_bytes(b"PAR1 nonsense")
+    with pytest.raises(ValueError, match=r"data\.parquet is not a valid Parquet file"):
+        read_table(path)
+    parquet.write_table(pa.table({"a": [1], "y": pa.array([None], pa.string())}), path)
+    with pytest.raises(ValueError, match=r"target 'y' of .* is empty in 1 rows"):
+        read_table(path, target="y")
+    monkeypatch.setattr(tablefiles, "find_spec", lambda _: None)
+    with pytest.raises(ModuleNotFoundError, match=r"data\.parquet need pyarrow.*pip install 'abc-plugins\[tables\]'"):
+        read_table(path)
+    with pytest.raises(ModuleNotFoundError, match="need pyarrow"):
+        write_table(path, {"a": np.arange(2)})
+
+
+COLUMNS = {"label": np.array(["a", 'b,"c"']), "p": np.array([0.1, 1e-20]), "n": np.array([1, 2])}
+
+
+def test_written_csv_reads_back_exactly(tmp_path: Path, reader: str) -> None:
+    write_table(tmp_path / "out.csv", COLUMNS)
+    data = read_table(tmp_path / "out.csv", target="label")
+    assert data.labels is not None, reader
+    assert data.labels.tolist() == COLUMNS["label"].tolist()
+    assert data.features.values.tolist() == [[0.1, 1], [1e-20, 2]]
+
+
+def test_written_parquet_reads_back_exactly(tmp_path: Path) -> None:
+    write_table(tmp_path / "out.parquet", COLUMNS)
+    assert parquet.read_table(tmp_path / "out.parquet").to_pydict() == {n: c.tolist() for n, c in COLUMNS.items()}
+
+
+def test_features_are_read_again_with_their_names() -> None:
+    features = Features(np.array([[1.0, 2.0]]), ["a", "b"])
+    again = read_features(features, names=["a", "b"], n_features=2)
+    assert again.values is features.values
+    assert again.names == ["a", "b"]
+    with pytest.raises(ValueError, match="Feature names must be in the same order"):
+        read_features(features, names=["b", "a"], n_features=2)
