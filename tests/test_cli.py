@@ -1,0 +1,405 @@
+"""The command line: every command, its files, its errors and exit codes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pyarrow import parquet
+from sklearn.datasets import load_iris
+
+from abc_plugins import ABCBoostClassifier, cli
+from abc_plugins.compare import CompareSettings, compare, contenders
+from abc_plugins.compare import running as compare_running
+from abc_plugins.compare.contenders import Contender
+from abc_plugins.datasets import Dataset
+from abc_plugins.tables import Features
+
+LABELS = np.array(["setosa", "versicolor", "virginica"])
+FAST = ["--n-estimators", "6", "--warmup", "2", "--gap", "1", "--quiet"]
+
+
+class Outcome:
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+    def run_command(*arguments: Any) -> Outcome:
+        try:
+            code = cli.main([str(argument) for argument in arguments])
+        except SystemExit as stop:  # argparse
+            code = int(stop.code or 0)
+        captured = capsys.readouterr()
+        return Outcome(code, captured.out, captured.err)
+
+    return run_command
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """Iris as train.csv and test.csv, with an id column and sample weights."""
+    X, y = load_iris(return_X_y=True)
+    for name, rows in (("train.csv", range(0, 150, 2)), ("test.csv", range(1, 150, 2))):
+        with open(tmp_path / name, "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["id", "sl", "sw", "pl", "pw", "species", "weight"])
+            writer.writerows([f"row {row}", *X[row], LABELS[y[row]], 1 + row % 2] for row in rows)
+    return tmp_path
+
+
+@pytest.fixture
+def model(files: Path, run: Callable[..., Outcome]) -> Path:
+    outcome = run(
+        "fit", files / "train.csv", "--target", "species", "--drop", "id", "weight", "--out", files / "m.abc", *FAST
+    )
+    assert outcome.code == 0, outcome.err
+    return files / "m.abc"
+
+
+def fit_by_hand(**options: Any) -> ABCBoostClassifier:
+    X, y = load_iris(return_X_y=True)
+    settings = {"n_estimators": 6, "warmup": 2, "gap": 1} | options
+    return ABCBoostClassifier(**settings).fit(X[::2], LABELS[y[::2]])
+
+
+def test_fit_predict_is_the_same_as_in_python(files: Path, model: Path, run: Callable[..., Outcome]) -> None:
+    X, _ = load_iris(return_X_y=True)
+    expected = fit_by_hand()
+    outcome = run("predict", model, files / "test.csv", "--out", files / "out.csv")
+    assert (outcome.code, outcome.out) == (0, f"{files / 'out.csv'}: 75 rows\n")
+    heading, *labels = (files / "out.csv").read_text().splitlines()
+    assert heading == "prediction"
+    assert labels == expected.predict(X[1::2]).tolist()
+
+    assert run("predict", model, files / "test.csv", "--out", files / "out.parquet", "--proba").code == 0
+    table = parquet.read_table(files / "out.parquet")
+    assert table.column_names == ["proba_setosa", "proba_versicolor", "proba_virginica"]
+    probabilities = np.column_stack([column.to_numpy() for column in table.columns])
+    np.testing.assert_array_equal(probabilities, expected.predict_proba(X[1::2]))
+
+
+def test_fit_says_what_it_did(files: Path, run: Callable[..., Outcome]) -> None:
+    command = ["fit", files / "train.csv", "--target", "species", "--drop", "id", "weight", "--out", files / "m.abc"]
+    outcome = run(*command, "--n-estimators", 2, "--eval-data", files / "test.csv")
+    assert outcome.code == 0
+    assert outcome.out.startswith(f"{files / 'm.abc'}: 3 classes, 4 features, 2 rounds, training loss ")
+    assert "round 2/2: train loss" in outcome.err
+    assert "valid_0 logloss" in outcome.err
+    outcome = run(*command, "--n-estimators", 4, "--verbose", 2, "--force")
+    assert outcome.err.splitlines()[0].startswith("[2] train loss ")
+    assert len(outcome.err.splitlines()) == 2
+
+
+def test_every_parameter_is_an_option(files: Path, run: Callable[..., Outcome]) -> None:
+    given = {
+        "method": "abcmart", "n_estimators": 5, "learning_rate": 0.2, "num_leaves": 4, "search": "all", "gap": 2,
+        "warmup": 1, "min_samples_leaf": 3, "min_child_weight": 0.01, "reg_lambda": 0.5, "leaf_clip": None,
+        "max_bins": 16, "subsample": 0.9, "colsample": 0.8, "class_weight": "balanced", "early_stopping_rounds": 50,
+        "validation_fraction": 0.2, "eval_metric": ["error", "logloss"], "n_jobs": 1, "random_state": 7,
+    }  # fmt: skip
+    parameters = ABCBoostClassifier().get_params()
+    assert set(given) == set(parameters) - {"verbose"}
+    arguments = []
+    for name, value in given.items():
+        assert value != parameters[name]
+        text = json.dumps(value) if isinstance(value, list) else str(value)
+        arguments += [f"--{name.replace('_', '-')}", text]
+    outcome = run(
+        "fit",
+        files / "train.csv",
+        "--target",
+        "species",
+        "--drop",
+        "id",
+        "weight",
+        "--out",
+        files / "m.abc",
+        "--quiet",
+        *arguments,
+    )
+    assert outcome.code == 0, outcome.err
+    stored = ABCBoostClassifier.load_model(files / "m.abc").get_params()
+    assert {name: stored[name] for name in given} == given
+
+
+def test_options_are_described(run: Callable[..., Outcome]) -> None:
+    outcome = run("fit", "--help")
+    assert outcome.code == 0
+    text = " ".join(outcome.out.split())
+    assert "--learning-rate VALUE float, default=0.1. Shrinkage, nu." in text
+    assert text.count("default=") == len(ABCBoostClassifier().get_params()) - 1
+
+
+def test_sample_weights_and_class_weights(files: Path, run: Callable[..., Outcome]) -> None:
+    X, y = load_iris(return_X_y=True)
+    weights = 1 + np.arange(0, 150, 2) % 2
+    expected = ABCBoostClassifier(
+        n_estimators=6, warmup=2, gap=1, class_weight={"setosa": 2, "versicolor": 1, "virginica": 1}
+    )
+    expected.fit(X[::2], LABELS[y[::2]], sample_weight=weights)
+    class_weight = '{"setosa": 2, "versicolor": 1, "virginica": 1}'
+    outcome = run(
+        *["fit", files / "train.csv", "--target", "species", "--weight", "weight", "--drop", "id"],
+        *["--out", files / "w.abc", "--class-weight", class_weight, *FAST],
+    )
+    assert outcome.code == 0, outcome.err
+    loaded = ABCBoostClassifier.load_model(files / "w.abc")
+    np.testing.assert_array_equal(
+        loaded.predict_proba(Features(X, ["sl", "sw", "pl", "pw"])), expected.predict_proba(X)
+    )
+
+
+def test_class_weights_of_labels_that_are_numbers(tmp_path: Path, run: Callable[..., Outcome]) -> None:
+    (tmp_path / "d.csv").write_text("x,y\n" + "".join(f"{row},{row % 2}\n" for row in range(40)))
+    command = ["fit", tmp_path / "d.csv", "--target", "y", "--out", tmp_path / "m.abc", "--n-estimators", 1, "--quiet"]
+    assert run(*command, "--class-weight", '{"0": 1, "1": 3}').code == 0
+    assert ABCBoostClassifier.load_model(tmp_path / "m.abc").class_weight == {0: 1, 1: 3}
+    outcome = run(*command, "--class-weight", '{"0": 1, "2": 3}', "--force")
+    assert outcome.err == "abc-plugins: error: class_weight must have labels of the training data as keys; got '2'.\n"
+
+
+def test_predict_takes_the_columns_of_the_model_by_name(files: Path, model: Path, run: Callable[..., Outcome]) -> None:
+    run("predict", model, files / "test.csv", "--out", files / "a.csv")
+    rows = [line.split(",") for line in (files / "test.csv").read_text().splitlines()]
+    shuffled = [",".join([row[4], row[0], row[2], row[1], row[3]]) for row in rows]
+    (files / "shuffled.csv").write_text("\n".join(shuffled))
+    assert run("predict", model, files / "shuffled.csv", "--out", files / "b.csv").code == 0
+    assert (files / "a.csv").read_text() == (files / "b.csv").read_text()
+
+
+def test_predict_with_a_model_without_names(files: Path, run: Callable[..., Outcome]) -> None:
+    expected = fit_by_hand()
+    expected.save_model(files / "plain.abc")
+    command = ["predict", files / "plain.abc", files / "test.csv", "--out", files / "out.csv"]
+    outcome = run(*command, "--drop", "id", "species", "weight")
+    assert outcome.code == 0, outcome.err
+    assert outcome.err == ""
+    outcome = run(*command, "--drop", "id", "species", "--force")
+    assert outcome.err == (
+        "abc-plugins: error: X has 5 features, but ABCBoostClassifier is expecting 4 features as input.\n"
+    )
+
+
+def test_inspect_as_text(model: Path, run: Callable[..., Outcome]) -> None:
+    outcome = run("inspect", model, "--top", 2)
+    assert outcome.code == 0
+    lines = dict(line.split(maxsplit=1) for line in outcome.out.splitlines()[:4])
+    assert lines["classes"] == "3: 'setosa', 'versicolor', 'virginica'"
+    assert lines["features"] == "4"
+    assert lines["rounds"] == "6 (prediction uses 6)"
+    assert "classic rounds  2\n" in outcome.out
+    assert "n_estimators=6" in outcome.out
+    assert [line.split()[0] for line in outcome.out.splitlines()[-2:]] == ["pl", "pw"]
+
+
+def test_inspect_as_json(files: Path, model: Path, run: Callable[..., Outcome]) -> None:
+    expected = fit_by_hand()
+    summary = json.loads(run("inspect", model, "--json").out)
+    assert summary["classes"] == LABELS.tolist()
+    assert summary["n_rounds"] == 6
+    assert summary["classic_rounds"] == 2
+    assert sum(entry["rounds"] for entry in summary["base_class_rounds"]) == 4
+    assert summary["train_loss"] == expected.train_loss_.tolist()
+    assert summary["file_bytes"] == model.stat().st_size
+    assert summary["n_trees"] == 2 * 3 + 4 * 2
+    assert summary["params"]["gap"] == 1
+    gains = {entry["name"]: entry["gain"] for entry in summary["importances"]}
+    np.testing.assert_allclose([gains[name] for name in ("sl", "sw", "pl", "pw")], expected.feature_importances_)
+
+
+ERRORS = {
+    "unknown command": (["train"], 2, "invalid choice: 'train'"),
+    "no command": ([], 2, "the following arguments are required: command"),
+    "no target": (["fit", "{train}", "--out", "m.abc"], 2, "the following arguments are required: --target"),
+    "unknown option": (["fit", "a.csv", "--target", "y", "--out", "b", "--depth", "3"], 2, "unrecognized arguments"),
+    "abbreviation": (["fit", "a.csv", "--target", "y", "--out", "b", "--learning", "3"], 2, "unrecognized arguments"),
+    "no file": (["fit", "{folder}/none.csv", "--target", "y", "--out", "{folder}/m.abc"], 1, "none.csv: No such file"),
+    "wrong target": (["fit", "{train}", "--target", "specie", "--out", "{folder}/m.abc"], 1, "Did you mean 'species'?"),
+    "text column": (["fit", "{train}", "--target", "species", "--out", "{folder}/m.abc"], 1, "Column 'id' of"),
+    "wrong value": (
+        ["fit", "{train}", "--target", "species", "--drop", "id", "--out", "{folder}/m.abc", "--gap", "-1"],
+        1,
+        "gap must be a whole number of at least 0; got -1.",
+    ),
+    "wrong kind": (
+        ["fit", "{train}", "--target", "species", "--drop", "id", "--out", "{folder}/m.abc", "--n-estimators", "many"],
+        1,
+        "n_estimators must be a whole number of at least 1; got 'many'.",
+    ),
+    "no folder": (["fit", "{train}", "--target", "species", "--out", "{folder}/no/m.abc"], 1, "does not exist."),
+    "a folder": (["fit", "{train}", "--target", "species", "--out", "{folder}"], 1, "is a folder; name a file in it."),
+    "existing output": (["fit", "{train}", "--target", "species", "--out", "{train}"], 1, "use --force to replace it."),
+    "verbose": (
+        ["fit", "{train}", "--target", "species", "--out", "{folder}/m.abc", "--verbose", "0"],
+        1,
+        "verbose must be a whole number of at least 1; got 0.",
+    ),
+    "not a model": (["predict", "{train}", "{train}", "--out", "{folder}/o.csv"], 1, "is not a valid model file"),
+    "inspect no model": (["inspect", "{train}"], 1, "is not a valid model file"),
+    "inspect top": (["inspect", "{train}", "--top", "-1"], 1, "top must be a whole number of at least 0; got -1."),
+    "unknown data set": (["compare", "cifar"], 1, "data set must be one of digits, "),
+    "compare without target": (["compare", "{train}"], 1, "--target must name the column of the labels"),
+    "compare rounds": (["compare", "--n-estimators", "0"], 1, "n_estimators must be a whole number of at least 1"),
+    "compare repeats": (["compare", "--repeats", "0"], 1, "repeats must be a whole number of at least 1"),
+    "compare existing": (["compare", "--json", "{train}"], 1, "use --force to replace it."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_errors_are_one_line(kind: str, files: Path, run: Callable[..., Outcome]) -> None:
+    arguments, code, message = ERRORS[kind]
+    before = sorted(path.name for path in files.iterdir())
+    outcome = run(*(argument.format(train=files / "train.csv", folder=files) for argument in arguments))
+    assert outcome.code == code
+    assert outcome.out == ""
+    assert message in outcome.err.splitlines()[-1]
+    assert code == 2 or (outcome.err.startswith("abc-plugins: error: ") and outcome.err.count("\n") == 1)
+    assert sorted(path.name for path in files.iterdir()) == before
+
+
+def test_missing_columns_at_predict(files: Path, model: Path, run: Callable[..., Outcome]) -> None:
+    (files / "short.csv").write_text("sl,sw\n1,2\n")
+    outcome = run("predict", model, files / "short.csv", "--out", files / "o.csv")
+    assert outcome.code == 1
+    assert outcome.err.endswith("short.csv lacks 2 columns that the model needs: pl, pw.\n")
+
+
+def test_debug_shows_the_traceback(files: Path, run: Callable[..., Outcome]) -> None:
+    outcome = run("inspect", "--debug", files / "train.csv")
+    assert outcome.code == 1
+    assert outcome.err.startswith("Traceback")
+
+
+def test_unexpected_errors_name_their_kind(
+    files: Path, run: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise ZeroDivisionError("division\nby zero")
+
+    monkeypatch.setattr(ABCBoostClassifier, "load_model", fail)
+    outcome = run("inspect", files / "train.csv")
+    assert outcome.err == "abc-plugins: error: ZeroDivisionError: division by zero (--debug shows where)\n"
+
+
+def test_interruption(files: Path, run: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ABCBoostClassifier, "load_model", interrupt)
+    outcome = run("inspect", files / "train.csv")
+    assert (outcome.code, outcome.err) == (130, "abc-plugins: interrupted\n")
+
+
+def test_warnings_are_one_line(run: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch) -> None:
+    def warn(*_: Any) -> None:
+        import warnings
+
+        warnings.warn("mind\nthis", stacklevel=1)
+
+    monkeypatch.setitem(cli.COMMANDS, "inspect", cli.Command("", cli._add_inspect_options, warn))
+    assert run("inspect", "x").err == "abc-plugins: warning: mind this\n"
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"]])
+def test_as_a_module(arguments: list[str]) -> None:
+    root = Path(__file__).parents[1]
+    environment = os.environ | {"PYTHONPATH": str(root)}
+    command = [sys.executable, "-m", "abc_plugins", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "abc-plugins" in done.stdout
+
+
+# ------------------------------------------------------------------------------------------------ compare
+
+
+def test_compare_prints_a_table_and_writes_json(tmp_path: Path, run: Callable[..., Outcome]) -> None:
+    arguments = [
+        "compare",
+        "iris",
+        "--n-estimators",
+        12,
+        "--num-leaves",
+        4,
+        "--repeats",
+        2,
+        "--json",
+        tmp_path / "c.json",
+    ]
+    outcome = run(*arguments)
+    assert outcome.code == 0, outcome.err
+    figures = json.loads((tmp_path / "c.json").read_text())
+    assert figures["settings"] == {"n_estimators": 12, "num_leaves": 4, "learning_rate": 0.1, "n_jobs": 1}
+    assert (figures["n_train"], figures["n_test"], figures["n_classes"], figures["seed"]) == (75, 75, 3, 0)
+    assert [result["name"] for result in figures["results"]] == ["abcrobustlogit", "robustlogit", "LightGBM", "XGBoost"]
+    for result in figures["results"]:
+        if not result["note"]:
+            assert result["n_errors"] <= 12
+            assert result["error"] == result["n_errors"] / 75
+            assert result["log_loss"] < 0.6
+            line = next(line for line in outcome.out.splitlines() if line.startswith(result["name"]))
+            assert line.split()[1:4] == [str(result["n_errors"]), f"{result['error']:.2%}", f"{result['log_loss']:.4f}"]
+    assert "numba" in figures["versions"]
+    assert "abc-plugins: robustlogit, run 2 of 2" in outcome.err
+
+
+def test_compare_on_a_file(files: Path, run: Callable[..., Outcome]) -> None:
+    command = ["compare", files / "train.csv", "--target", "species", "--drop", "id", "weight"]
+    outcome = run(*command, "--n-estimators", 2, "--test-size", 0.4)
+    assert outcome.code == 0, outcome.err
+    assert outcome.out.startswith(
+        "train.csv: 45 training and 30 test rows (random split, seed 0), 4 features, 3 classes"
+    )
+
+
+def test_a_peer_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, run: Callable[..., Outcome]) -> None:
+    entrants = [contenders()[1], Contender("LightGBM", "a_package_that_does_not_exist", "lgbm", lambda _: None)]
+    monkeypatch.setattr(compare_running, "contenders", lambda: entrants)
+    outcome = run("compare", "iris", "--n-estimators", 2)
+    assert outcome.code == 0
+    assert "LightGBM     not installed: pip install 'abc-plugins[lgbm]'\n" in outcome.out
+
+
+class Oracle:
+    """Predicts given probabilities."""
+
+    def __init__(self, probabilities: Any) -> None:
+        self.probabilities = np.array(probabilities)
+
+    def fit(self, _: Any, y: Any) -> Oracle:
+        assert set(y) == {0, 1}
+        return self
+
+    def predict_proba(self, X: Any) -> Any:
+        return self.probabilities[X[:, 0].astype(int)]
+
+
+def test_errors_and_log_loss_are_those_of_the_test_rows() -> None:
+    X = np.arange(6.0).reshape(6, 1)
+    y = np.array(["a", "b", "a", "b", "a", "unseen"])
+    probabilities = [[1, 0], [0, 1], [0.75, 0.25], [0.5, 0.5], [0, 1], [0.5, 0.5]]
+    dataset = Dataset("tiny", X, y, ["x"], train_index=np.arange(2), test_index=np.arange(2, 6))
+    entrant = Contender("oracle", "abc_plugins", None, lambda _: Oracle(probabilities))
+    result = compare(dataset, CompareSettings(), entrants=[entrant]).results[0]
+    assert result.n_errors == 3
+    assert result.log_loss == pytest.approx(-(np.log(0.75) + np.log(0.5) + 2 * np.log(1e-15)) / 4)
+
+
+def test_contenders_have_the_same_leaves_rounds_and_shrinkage() -> None:
+    settings = CompareSettings(n_estimators=7, num_leaves=5, learning_rate=0.3, n_jobs=1)
+    for entrant in contenders():
+        if entrant.is_installed:
+            params = entrant.make(settings).get_params()
+            assert params["n_estimators"] == 7
+            assert params["learning_rate"] == 0.3
+            assert params.get("num_leaves", params.get("max_leaves")) == 5
