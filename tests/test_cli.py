@@ -202,7 +202,7 @@ def test_inspect_as_text(model: Path, run: Callable[..., Outcome]) -> None:
     assert [line.split()[0] for line in outcome.out.splitlines()[-2:]] == ["pl", "pw"]
 
 
-def test_inspect_as_json(files: Path, model: Path, run: Callable[..., Outcome]) -> None:
+def test_inspect_as_json(model: Path, run: Callable[..., Outcome]) -> None:
     expected = fit_by_hand()
     summary = json.loads(run("inspect", model, "--json").out)
     assert summary["classes"] == LABELS.tolist()
