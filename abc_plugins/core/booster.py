@@ -9,7 +9,7 @@ import numpy as np
 from abc_plugins.core.arrays import AnyArray, Floats
 from abc_plugins.core.data import TrainingData
 from abc_plugins.core.grower import Pair, TreeGrower
-from abc_plugins.core.leaves import LeafRules, Update, apply_update, leaf_values, trial_losses
+from abc_plugins.core.leaves import LeafRules, Update, apply_update, newton_steps, trial_losses
 from abc_plugins.core.losses import centre, starting_class_losses
 from abc_plugins.core.model import Tree, TreeEnsemble
 from abc_plugins.core.parallel import Workers
@@ -62,11 +62,11 @@ class Booster:
         plan = self.schedule.plan(self._class_losses.tolist())
         if plan.centre:
             centre(self._scores)
-        sample, sample_weights = self._draw_sample()
+        sample = self._draw_sample()
         pairs = distinct_pairs(plan, self._data.n_classes)
         self._grower.grow(self._probabilities, pairs, sample, self.model.n_rounds)
         self.trees_grown += len(pairs)
-        values = self._leaf_values(pairs, sample_weights)
+        values = self._leaf_values(pairs)
         base, update = self._choose(plan, pairs, values)
         self._apply(update)
         trees = self._grower.to_trees(update)
@@ -75,37 +75,18 @@ class Booster:
         self.train_loss.append(float(self._class_losses.sum()))
         return trees
 
-    def _draw_sample(self) -> tuple[AnyArray, Floats]:
-        """Samples to grow this round's trees from, and all weights with 0 for the samples left out."""
+    def _draw_sample(self) -> AnyArray:
+        """Samples to grow this round's trees from, in increasing order."""
         n_samples, share = self._data.n_samples, self._settings.subsample
         n_drawn = max(1, round(share * n_samples))
         if n_drawn == n_samples:
-            return np.arange(n_samples, dtype=np.uint32), self._data.weights
+            return np.arange(n_samples, dtype=np.uint32)
         random = np.random.default_rng([self._settings.seed, self.model.n_rounds])
-        sample = np.sort(random.choice(n_samples, n_drawn, replace=False)).astype(np.uint32)
-        sample_weights = np.zeros(n_samples)
-        sample_weights[sample] = self._data.weights[sample]
-        return sample, sample_weights
+        return np.sort(random.choice(n_samples, n_drawn, replace=False)).astype(np.uint32)
 
-    def _leaf_values(self, pairs: Sequence[Pair], sample_weights: Floats) -> Floats:
-        """Leaf values of every tree just grown, shape (n_trees, n_nodes)."""
-        values = np.empty((len(pairs), 2 * self._settings.num_leaves - 1))
-
-        def set_values(t: int, _thread: int) -> None:
-            plus, minus = pairs[t]
-            leaf_values(
-                self._probabilities,
-                self._data.labels,
-                sample_weights,
-                plus,
-                minus,
-                self._grower.leaf_ids[t],
-                self._leaf_rules(minus),
-                values[t],
-            )
-
-        self._workers.over_items(range(len(pairs)), set_values)
-        return values
+    def _leaf_values(self, pairs: Sequence[Pair]) -> Floats:
+        """The paper's leaf values of every tree just grown, shape (n_trees, n_nodes)."""
+        return newton_steps(self._grower.leaf_sums[: len(pairs)], self._leaf_rules(pairs[0][1]))
 
     def _leaf_rules(self, minus: int) -> LeafRules:
         n_classes, settings = self._data.n_classes, self._settings

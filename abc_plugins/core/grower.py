@@ -33,6 +33,8 @@ class TreeGrower:
     ----------
     leaf_ids : array of uint16, shape (n_trees, n_samples)
         For every tree of the last call of `grow` the node number of each sample's leaf.
+    leaf_sums : array of float64, shape (n_trees, n_nodes, 2)
+        For every leaf of these trees the sums of z and h of the samples it was grown from.
     """
 
     def __init__(self, data: TrainingData, settings: Settings, workers: Workers) -> None:
@@ -41,18 +43,22 @@ class TreeGrower:
         self._workers = workers
         weight_units = weigh(data.weights)
         self._units = weight_units.units
+        min_units = max(1, int(np.ceil(settings.min_samples_leaf / weight_units.per_unit)))
+        bits = weight_units.hessian_bits
         self._rules = SplitRules(
             second_order=settings.second_order,
             reg_lambda=settings.reg_lambda,
-            min_units=max(1, int(np.ceil(settings.min_samples_leaf / weight_units.per_unit))),
+            min_wh=min(min_units, int(weight_units.units.sum()) + 1) << bits,
             min_hessian=settings.min_child_weight,
-            hessian_bits=weight_units.hessian_bits,
+            hessian_bits=bits,
+            hessian_mask=(1 << bits) - 1,
             weight_per_unit=weight_units.per_unit,
         )
         self._work = [make_workspace(data.columns, settings.num_leaves) for _ in range(workers.n_threads)]
         self._nodes = _empty_nodes(0, 0)
         self._n_nodes = np.empty(0, dtype=np.int64)
         self.leaf_ids: AnyArray = np.empty((0, data.n_samples), dtype=np.uint16)
+        self.leaf_sums: Floats = np.empty((0, 0, 2))
 
     def grow(self, probabilities: Floats, pairs: Sequence[Pair], sample: AnyArray, round_index: int) -> None:
         """Grow one tree for each pair of classes from the samples in `sample`."""
@@ -77,6 +83,7 @@ class TreeGrower:
                 self._work[thread],
                 tree,
                 self.leaf_ids[t],
+                self.leaf_sums[t],
             )
 
         self._workers.over_items(range(len(pairs)), grow_one)
@@ -115,6 +122,7 @@ class TreeGrower:
         self._nodes = _empty_nodes(n_trees, 2 * self._settings.num_leaves - 1)
         self._n_nodes = np.empty(n_trees, dtype=np.int64)
         self.leaf_ids = np.empty((n_trees, self._data.n_samples), dtype=np.uint16)
+        self.leaf_sums = np.zeros((n_trees, 2 * self._settings.num_leaves - 1, 2))
 
     def _usable_features(self, round_index: int, pair: Pair) -> Booleans:
         """The features that this tree may split on; the same for (k, b) and (b, k)."""

@@ -12,7 +12,7 @@ from abc_plugins.core.fixedpoint import to_fixed_point
 from abc_plugins.core.histogram import build_histogram, subtract_histogram
 from abc_plugins.core.jit import kernel
 from abc_plugins.core.losses import derivatives
-from abc_plugins.core.splitting import find_best_split
+from abc_plugins.core.splitting import Thresholds, find_best_split, make_thresholds
 
 
 class TreeNodes(NamedTuple):
@@ -48,6 +48,7 @@ class WorkSpace(NamedTuple):
         Cell sums of a node.
     split_gain, split_feature, split_bin, split_missing_left, split_sums : arrays of shape (n_nodes, ...)
         The best split of each leaf.
+    thresholds : Thresholds
     """
 
     z: Floats
@@ -66,6 +67,7 @@ class WorkSpace(NamedTuple):
     split_bin: AnyArray
     split_missing_left: Booleans
     split_sums: AnyArray
+    thresholds: Thresholds
 
 
 def make_workspace(columns: Columns, num_leaves: int) -> WorkSpace:
@@ -89,12 +91,13 @@ def make_workspace(columns: Columns, num_leaves: int) -> WorkSpace:
         split_bin=np.empty(n_nodes, dtype=np.int64),
         split_missing_left=np.empty(n_nodes, dtype=np.bool_),
         split_sums=np.empty((n_nodes, 2), dtype=np.int64),
+        thresholds=make_thresholds(int(columns.n_bins.max(initial=0))),
     )
 
 
 @kernel
 def grow_tree(  # type: ignore[no-untyped-def]
-    columns, probabilities, labels, weights, units, sample, usable, plus, minus, num_leaves, rules, work, tree, leaf_ids
+    columns, probabilities, labels, weights, units, sample, usable, plus, minus, num_leaves, rules, work, tree, leaf_ids, leaf_sums
 ):
     """Grow the tree of class `plus` with base `minus`.
 
@@ -115,13 +118,15 @@ def grow_tree(  # type: ignore[no-untyped-def]
         Filled in.
     leaf_ids : array of uint16, shape (n_samples,)
         Filled in for every sample: the node number of its leaf.
+    leaf_sums : array of float64, shape (n_nodes, 2)
+        Filled in for every leaf: the sums of z and h over its part of `sample`.
 
     Returns
     -------
     n_nodes : int
     """
     derivatives(probabilities, labels, weights, plus, minus, work.z, work.h)
-    z_unit, h_unit = to_fixed_point(work.z, work.h, sample, units, rules.hessian_bits, work.cells)
+    z_unit, h_unit = to_fixed_point(work.z, work.h, units, rules.hessian_bits, work.cells)
     _make_root(columns, sample, usable, rules, work, tree)
     if num_leaves > 1:
         _search(columns, 0, rules, z_unit, h_unit, work)
@@ -136,7 +141,9 @@ def grow_tree(  # type: ignore[no-untyped-def]
         n_leaves += 1
         if n_leaves < num_leaves:
             _prepare_children(columns, node, n_nodes - 2, n_leaves - 1, rules, z_unit, h_unit, work)
-    _assign_leaves(columns, n_nodes, sample, work, tree, leaf_ids)
+    _finish_leaves(n_nodes, work, tree, leaf_ids, leaf_sums)
+    if sample.size < leaf_ids.size:
+        _send_down(columns, tree, leaf_ids)
     return n_nodes
 
 
@@ -174,7 +181,7 @@ def _make_root(columns, sample, usable, rules, work, tree):  # type: ignore[no-u
 @kernel
 def _search(columns, node, rules, z_unit, h_unit, work):  # type: ignore[no-untyped-def]
     """Find the best split of a leaf whose histogram is ready."""
-    if (work.sums[node, 1] >> rules.hessian_bits) < 2 * rules.min_units:
+    if work.sums[node, 1] - rules.min_wh < rules.min_wh:
         return
     slot = work.slot[node]
     split = find_best_split(
@@ -186,6 +193,7 @@ def _search(columns, node, rules, z_unit, h_unit, work):  # type: ignore[no-unty
         rules,
         z_unit,
         h_unit,
+        work.thresholds,
     )
     work.split_gain[node] = split.gain
     work.split_feature[node] = split.feature
@@ -256,8 +264,7 @@ def _prepare_children(columns, parent, left, free_slot, rules, z_unit, h_unit, w
     parent_slot = work.slot[parent]
     work.slot[larger] = parent_slot
     work.slot[smaller] = free_slot
-    heavier = max(work.sums[left, 1], work.sums[left + 1, 1])
-    if (heavier >> rules.hessian_bits) < 2 * rules.min_units:
+    if max(work.sums[left, 1], work.sums[left + 1, 1]) - rules.min_wh < rules.min_wh:
         return  # neither can be split
     work.usable[free_slot] = work.usable[parent_slot]
     rows = work.rows[work.start[smaller] : work.stop[smaller]]
@@ -268,21 +275,29 @@ def _prepare_children(columns, parent, left, free_slot, rules, z_unit, h_unit, w
 
 
 @kernel
-def _assign_leaves(columns, n_nodes, sample, work, tree, leaf_ids):  # type: ignore[no-untyped-def]
-    """Write the leaf of every sample; those outside `sample` are sent down the tree."""
-    n_samples = columns.codes.shape[1]
-    if sample.size < n_samples:
-        for i in range(n_samples):
-            node = 0
-            while tree.feature[node] >= 0:
-                f = tree.feature[node]
-                code = columns.codes[f, i]
-                is_missing = columns.has_missing[f] and code == columns.n_bins[f]
-                goes_left = tree.missing_left[node] if is_missing else code <= tree.bin[node]
-                node = tree.left[node] if goes_left else tree.right[node]
-            leaf_ids[i] = node
-        return
+def _finish_leaves(n_nodes, work, tree, leaf_ids, leaf_sums):  # type: ignore[no-untyped-def]
+    """Leaf of every sample that the tree was grown from, and sums of z and h of every leaf."""
     for node in range(n_nodes):
+        sum_z = 0.0
+        sum_h = 0.0
         if tree.feature[node] < 0:
             for row in work.rows[work.start[node] : work.stop[node]]:
                 leaf_ids[row] = node
+                sum_z += work.z[row]
+                sum_h += work.h[row]
+        leaf_sums[node, 0] = sum_z
+        leaf_sums[node, 1] = sum_h
+
+
+@kernel
+def _send_down(columns, tree, leaf_ids):  # type: ignore[no-untyped-def]
+    """Leaf of every sample, whether the tree was grown from it or not."""
+    for i in range(leaf_ids.size):
+        node = 0
+        while tree.feature[node] >= 0:
+            f = tree.feature[node]
+            code = columns.codes[f, i]
+            is_missing = columns.has_missing[f] and code == columns.n_bins[f]
+            goes_left = tree.missing_left[node] if is_missing else code <= tree.bin[node]
+            node = tree.left[node] if goes_left else tree.right[node]
+        leaf_ids[i] = node

@@ -52,46 +52,18 @@ class Update(NamedTuple):
     values: Floats
 
 
-@kernel
-def newton_step(sum_z, sum_h, rules):  # type: ignore[no-untyped-def]
-    """Clipped and shrunken leaf value; 0 where the curvature vanishes."""
-    denominator = sum_h + rules.reg_lambda
-    if not denominator > 0.0:
-        return 0.0
-    value = rules.factor * sum_z / denominator
-    return rules.learning_rate * min(max(value, -rules.clip), rules.clip)
-
-
-@kernel
-def leaf_values(probabilities, labels, weights, plus, minus, leaf_ids, rules, values):  # type: ignore[no-untyped-def]
-    """The paper's leaf values of one tree, from the probabilities before the round.
+def newton_steps(sums: Floats, rules: LeafRules) -> Floats:
+    """Clipped and shrunken leaf values; 0 where the curvature vanishes.
 
     Parameters
     ----------
-    probabilities : array of shape (n_classes, n_samples)
-    labels, weights : arrays of shape (n_samples,)
-    plus, minus : int
-    leaf_ids : array of uint16, shape (n_samples,)
+    sums : array of shape (..., 2)
+        Sums of z and h.
     rules : LeafRules
-    values : array of shape (n_nodes,)
-        Filled in; 0 for inner nodes.
     """
-    sum_z = np.zeros(values.size)
-    sum_h = np.zeros(values.size)
-    p_plus = probabilities[plus]
-    p_minus = probabilities[max(minus, 0)]
-    for i in range(leaf_ids.size):
-        leaf = leaf_ids[i]
-        a = p_plus[i]
-        if minus == CLASSIC:
-            sum_z[leaf] += weights[i] * ((labels[i] == plus) - a)
-            sum_h[leaf] += weights[i] * (a * (1.0 - a))
-        else:
-            b = p_minus[i]
-            sum_z[leaf] += weights[i] * (((labels[i] == plus) - a) - ((labels[i] == minus) - b))
-            sum_h[leaf] += weights[i] * ((a + b) - (a - b) * (a - b))
-    for node in range(values.size):
-        values[node] = newton_step(sum_z[node], sum_h[node], rules)
+    denominator = sums[..., 1] + rules.reg_lambda
+    steps = np.divide(rules.factor * sums[..., 0], denominator, out=np.zeros_like(denominator), where=denominator > 0)
+    return rules.learning_rate * np.clip(steps, -rules.clip, rules.clip)
 
 
 @kernel
@@ -103,16 +75,16 @@ def _add_update(scores, leaf_ids, update, start, stop, out):  # type: ignore[no-
     for t in range(update.tree.size):
         leaves = leaf_ids[update.tree[t], start:stop]
         values = update.values[t]
-        gains = out[update.plus[t]]
+        raised = out[update.plus[t]]
         if update.minus[t] == CLASSIC:
             for i in range(n):
-                gains[i] += values[leaves[i]]
+                raised[i] += values[leaves[i]]
         else:
-            loses = out[update.minus[t]]
+            lowered = out[update.minus[t]]
             for i in range(n):
                 value = values[leaves[i]]
-                gains[i] += value
-                loses[i] -= value
+                raised[i] += value
+                lowered[i] -= value
 
 
 @kernel
@@ -125,23 +97,21 @@ def _apply_blocks(  # type: ignore[no-untyped-def]
     """
     n_classes, n_samples = scores.shape
     is_trial = new_scores.size == 0
-    buffer = np.empty((n_classes, ROWS_PER_BLOCK))
-    softmax = np.empty((n_classes, ROWS_PER_BLOCK))
+    trial_scores = np.empty((n_classes if is_trial else 0, ROWS_PER_BLOCK))
+    trial_probabilities = np.empty_like(trial_scores)
     log_normaliser = np.empty(ROWS_PER_BLOCK)
     for block in range(first_block, last_block):
         start = block * ROWS_PER_BLOCK
         stop = min(start + ROWS_PER_BLOCK, n_samples)
         n = stop - start
-        _add_update(scores, leaf_ids, update, start, stop, buffer)
-        softmax_block(buffer, softmax, log_normaliser, 0, n)
+        out_scores = trial_scores if is_trial else new_scores[:, start:stop]
+        out_probabilities = trial_probabilities if is_trial else probabilities[:, start:stop]
+        _add_update(scores, leaf_ids, update, start, stop, out_scores)
+        softmax_block(out_scores, out_probabilities, log_normaliser, n)
         block_losses[block] = 0.0
         for i in range(n):
             k = labels[start + i]
-            block_losses[block, k] += weights[start + i] * (log_normaliser[i] - buffer[k, i])
-        if not is_trial:
-            for k in range(n_classes):
-                new_scores[k, start:stop] = buffer[k, :n]
-                probabilities[k, start:stop] = softmax[k, :n]
+            block_losses[block, k] += weights[start + i] * (log_normaliser[i] - out_scores[k, i])
 
 
 _NOTHING = np.empty((0, 0))

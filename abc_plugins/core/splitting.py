@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
+from abc_plugins.core.arrays import AnyArray, Floats
 from abc_plugins.core.columns import STORED
 from abc_plugins.core.jit import kernel
 
-NONE_ALLOWED = -1
+NONE_ALLOWED = -2
 """In place of a bin: the node is too small for any split on this feature."""
 
-NONE_BETTER = -2
+NONE_BETTER = -1
 """In place of a bin: no split on this feature beats the best one so far."""
 
 _SMALLEST_RELATIVE_GAIN = 1e-9
@@ -26,21 +29,43 @@ class SplitRules(NamedTuple):
         Divide by the hessians (robust LogitBoost); otherwise by the weights (MART).
     reg_lambda : float
         Added to every denominator.
-    min_units : int
-        Smallest weight of a child, in weight units.
+    min_wh : int
+        Smallest weight of a child, as the packed sums of a cell without hessians.
     min_hessian : float
         Smallest sum of hessians of a child.
-    hessian_bits : int
+    hessian_bits, hessian_mask : int
         Layout of a cell, see `fixedpoint`.
     weight_per_unit : float
     """
 
     second_order: bool
     reg_lambda: float
-    min_units: int
+    min_wh: int
     min_hessian: float
     hessian_bits: int
+    hessian_mask: int
     weight_per_unit: float
+
+
+class Thresholds(NamedTuple):
+    """Work space: the thresholds of one feature that lie between samples of the node, and what is left of them.
+
+    All arrays have one entry a bin. `z` and `wh` are cell sums, `z_sum` and `denominator` the same as numbers of the
+    gain; whole numbers times a power of two, they are exact. Missing values are not in them.
+    """
+
+    bin: AnyArray
+    z: AnyArray
+    wh: AnyArray
+    z_sum: Floats
+    denominator: Floats
+    score: Floats
+
+
+def make_thresholds(n_bins: int) -> Thresholds:
+    """Allocate the work space for features of up to `n_bins` bins."""
+    integers = [np.empty(n_bins, dtype=np.int64) for _ in range(3)]
+    return Thresholds(*integers, *(np.empty(n_bins) for _ in range(3)))
 
 
 class Split(NamedTuple):
@@ -59,109 +84,173 @@ class Split(NamedTuple):
 
 
 @kernel
-def _score(z, wh, rules, z_unit, h_unit):  # type: ignore[no-untyped-def]
-    """z**2 / denominator of a node."""
+def _denominator(wh, rules, h_unit):  # type: ignore[no-untyped-def]
+    """Sum of hessians or weight of a node: what the gain divides by, but for `reg_lambda`."""
     if rules.second_order:
-        hessian_mask = (1 << rules.hessian_bits) - 1
-        denominator = (wh & hessian_mask) * h_unit + rules.reg_lambda
-    else:
-        denominator = (wh >> rules.hessian_bits) * rules.weight_per_unit + rules.reg_lambda
-    z_sum = z * z_unit
+        return (wh & rules.hessian_mask) * h_unit
+    return (wh >> rules.hessian_bits) * rules.weight_per_unit
+
+
+@kernel
+def _score(z_sum, denominator):  # type: ignore[no-untyped-def]
+    """z**2 / denominator of a node."""
     return z_sum * z_sum / denominator if denominator > 0.0 else 0.0
 
 
 @kernel
 def _is_allowed(wh, rules, h_unit):  # type: ignore[no-untyped-def]
-    """Whether a child with these sums is large enough."""
-    hessian_mask = (1 << rules.hessian_bits) - 1
-    return (wh >> rules.hessian_bits) >= rules.min_units and (wh & hessian_mask) * h_unit >= rules.min_hessian
+    """Whether a child with these packed sums is large enough."""
+    return wh >= rules.min_wh and (rules.min_hessian == 0.0 or (wh & rules.hessian_mask) * h_unit >= rules.min_hessian)
 
 
 @kernel
-def _default_sums(hist, first, n_cells, node_z, node_wh):  # type: ignore[no-untyped-def]
-    """Sums of a feature's default bin: those of the node minus those of all its cells."""
+def _missing_sums(columns, f, hist, node_z, node_wh):  # type: ignore[no-untyped-def]
+    """Sums of a feature's missing values: the last cell, or what all cells leave of the node."""
+    if not columns.has_missing[f]:
+        return 0, 0
+    first = columns.first_cell[f]
+    behind = first + columns.n_cells[f]
+    if columns.default_bin[f] != columns.n_bins[f]:
+        return hist[behind - 1, 0], hist[behind - 1, 1]
     z = node_z
     wh = node_wh
-    for cell in range(first, first + n_cells):
+    for cell in range(first, behind):
         z -= hist[cell, 0]
         wh -= hist[cell, 1]
     return z, wh
 
 
 @kernel
-def _best_of_feature(columns, f, hist, node_z, node_wh, rules, z_unit, h_unit, floor):  # type: ignore[no-untyped-def]
-    """Best threshold of one feature whose score exceeds `floor`: (score, bin, missing_left, left_z, left_wh).
+def _list_thresholds(columns, f, hist, present_z, present_wh, rules, z_unit, h_unit, out):  # type: ignore[no-untyped-def]
+    """List the thresholds of a feature in increasing order: out[:n_low] and out[high:n_bins].
+
+    Sums run from the left up to the default bin and from the right down to it, so that its own sum is never needed.
+    A bin without samples is passed over: it makes the same split as the one before.
+
+    Returns
+    -------
+    n_low, high : int
+    """
+    first = columns.first_cell[f]
+    n_bins = columns.n_bins[f]
+    default_bin = columns.default_bin[f]
+    has_default = 0 <= default_bin < n_bins
+    n_low = 0
+    high = n_bins
+    z = 0
+    wh = 0
+    for b in range(default_bin if has_default else n_bins):
+        if hist[first + b, 1] != 0:
+            z += hist[first + b, 0]
+            wh += hist[first + b, 1]
+            out.bin[n_low] = b
+            out.z[n_low] = z
+            out.wh[n_low] = wh
+            out.z_sum[n_low] = z * z_unit
+            out.denominator[n_low] = _denominator(wh, rules, h_unit)
+            n_low += 1
+    if has_default:
+        z = present_z
+        wh = present_wh
+        for b in range(n_bins - 1, default_bin - 1, -1):
+            cell = first + b - 1  # the default bin has none
+            if b == default_bin or hist[cell, 1] != 0:
+                high -= 1
+                out.bin[high] = b
+                out.z[high] = z
+                out.wh[high] = wh
+                out.z_sum[high] = z * z_unit
+                out.denominator[high] = _denominator(wh, rules, h_unit)
+                if b != default_bin:
+                    z -= hist[cell, 0]
+                    wh -= hist[cell, 1]
+    return n_low, high
+
+
+@kernel
+def _best_threshold(  # type: ignore[no-untyped-def]
+    thresholds, start, stop, node_z, node_wh, missing_z, missing_wh, rules, z_unit, h_unit, floor
+):
+    """Best of the thresholds start..stop with these missing values on the left: (score, position).
+
+    The position is NONE_ALLOWED if no threshold is, NONE_BETTER if none exceeds the floor.
+    """
+    # Children grow and shrink with the threshold: those allowed lie next to each other.
+    while start < stop and not _is_allowed(thresholds.wh[start] + missing_wh, rules, h_unit):
+        start += 1
+    while start < stop and not _is_allowed(node_wh - thresholds.wh[stop - 1] - missing_wh, rules, h_unit):
+        stop -= 1
+    if start == stop:
+        return floor, NONE_ALLOWED
+    all_z = node_z * z_unit
+    all_below = _denominator(node_wh, rules, h_unit)
+    more_z = missing_z * z_unit
+    more_below = _denominator(missing_wh, rules, h_unit)
+    for j in range(start, stop):
+        left_z = thresholds.z_sum[j] + more_z
+        left_below = thresholds.denominator[j] + more_below
+        thresholds.score[j] = _score(left_z, left_below + rules.reg_lambda) + _score(
+            all_z - left_z, all_below - left_below + rules.reg_lambda
+        )
+    position = NONE_BETTER
+    for j in range(start, stop):
+        if thresholds.score[j] > floor:
+            floor = thresholds.score[j]
+            position = j
+    return floor, position
+
+
+@kernel
+def _best_of_feature(  # type: ignore[no-untyped-def]
+    columns, f, hist, node_z, node_wh, rules, z_unit, h_unit, floor, thresholds
+):
+    """Best split on one feature whose score exceeds `floor`: (score, bin, missing_left, left_z, left_wh).
 
     The bin is NONE_ALLOWED if no threshold is, NONE_BETTER if some are but none exceeds the floor.
     """
+    missing_z, missing_wh = _missing_sums(columns, f, hist, node_z, node_wh)
+    n_low, high = _list_thresholds(
+        columns, f, hist, node_z - missing_z, node_wh - missing_wh, rules, z_unit, h_unit, thresholds
+    )
     best_score = floor
     best_bin = NONE_ALLOWED
     best_missing_left = False
     best_z = 0
     best_wh = 0
-    cell = columns.first_cell[f]
-    n_bins = columns.n_bins[f]
-    default_bin = columns.default_bin[f]
-    default_z = 0
-    default_wh = 0
-    if default_bin != STORED:
-        default_z, default_wh = _default_sums(hist, cell, columns.n_cells[f], node_z, node_wh)
-        if not _is_allowed(node_wh - default_wh, rules, h_unit):
-            # One side of every split lies within the other bins, and even all of them are too little.
-            return best_score, best_bin, best_missing_left, best_z, best_wh
-    missing_z = 0
-    missing_wh = 0
-    if columns.has_missing[f]:
-        if default_bin == n_bins:
-            missing_z = default_z
-            missing_wh = default_wh
-        else:
-            last_cell = cell + columns.n_cells[f] - 1
-            missing_z = hist[last_cell, 0]
-            missing_wh = hist[last_cell, 1]
-    any_missing = missing_wh != 0
-    bits = rules.hessian_bits
-    z = 0
-    wh = 0
-    # With missing values, "all present values left, missing right" is a split as well.
-    for b in range(n_bins if any_missing else n_bins - 1):
-        if b == default_bin:
-            bin_z = default_z
-            bin_wh = default_wh
-        else:
-            bin_z = hist[cell, 0]
-            bin_wh = hist[cell, 1]
-            cell += 1
-        if bin_wh == 0:
-            continue  # no sample here: the same split as at the bin before
-        z += bin_z
-        wh += bin_wh
-        if not _is_allowed(node_wh - wh, rules, h_unit):
-            break  # nor will it be further right, where even less is left
-        for missing_left in (True, False):
-            if missing_left and not any_missing:
-                continue
-            left_z = z + missing_z if missing_left else z
-            left_wh = wh + missing_wh if missing_left else wh
-            if not _is_allowed(left_wh, rules, h_unit) or not _is_allowed(node_wh - left_wh, rules, h_unit):
-                continue
-            if best_bin == NONE_ALLOWED:
-                best_bin = NONE_BETTER
-            score = _score(left_z, left_wh, rules, z_unit, h_unit) + _score(
-                node_z - left_z, node_wh - left_wh, rules, z_unit, h_unit
+    for side in range(2 if missing_wh != 0 else 1):
+        # First with the missing values on the left, then on the right.
+        left_missing_z = missing_z if side == 0 else 0
+        left_missing_wh = missing_wh if side == 0 else 0
+        for part in range(2):
+            score, j = _best_threshold(
+                thresholds,
+                0 if part == 0 else high,
+                n_low if part == 0 else columns.n_bins[f],
+                node_z,
+                node_wh,
+                left_missing_z,
+                left_missing_wh,
+                rules,
+                z_unit,
+                h_unit,
+                best_score,
             )
-            if score > best_score:
-                best_score = score
-                best_bin = b
-                # A missing value that turns up later goes with the heavier child.
-                best_missing_left = missing_left if any_missing else left_wh >> bits >= (node_wh - left_wh) >> bits
-                best_z = left_z
-                best_wh = left_wh
+            if j < 0:
+                best_bin = max(best_bin, j)
+                continue
+            best_score = score
+            best_bin = thresholds.bin[j]
+            best_z = thresholds.z[j] + left_missing_z
+            best_wh = thresholds.wh[j] + left_missing_wh
+            best_missing_left = side == 0
+    if missing_wh == 0:
+        # A missing value that turns up later goes with the heavier child.
+        best_missing_left = best_wh >> rules.hessian_bits >= (node_wh - best_wh) >> rules.hessian_bits
     return best_score, best_bin, best_missing_left, best_z, best_wh
 
 
 @kernel
-def find_best_split(columns, hist, node_z, node_wh, usable, rules, z_unit, h_unit):  # type: ignore[no-untyped-def]
+def find_best_split(columns, hist, node_z, node_wh, usable, rules, z_unit, h_unit, thresholds):  # type: ignore[no-untyped-def]
     """Search all features for the best split of a node.
 
     Parameters
@@ -175,32 +264,25 @@ def find_best_split(columns, hist, node_z, node_wh, usable, rules, z_unit, h_uni
         one either.
     rules : SplitRules
     z_unit, h_unit : float
+    thresholds : Thresholds
+        Work space.
 
     Returns
     -------
     Split
     """
-    node_score = _score(node_z, node_wh, rules, z_unit, h_unit)
+    node_score = _score(node_z * z_unit, _denominator(node_wh, rules, h_unit) + rules.reg_lambda)
     best_score = node_score * (1.0 + _SMALLEST_RELATIVE_GAIN)
-    best_feature = -1
-    best_bin = -1
-    best_missing_left = False
-    best_z = 0
-    best_wh = 0
+    best = Split(0.0, -1, NONE_ALLOWED, False, 0, 0)
     for f in range(columns.feature.size):
         if not usable[f]:
             continue
         score, b, missing_left, left_z, left_wh = _best_of_feature(
-            columns, f, hist, node_z, node_wh, rules, z_unit, h_unit, best_score
+            columns, f, hist, node_z, node_wh, rules, z_unit, h_unit, best_score, thresholds
         )
         if b == NONE_ALLOWED:
             usable[f] = False
         if b >= 0:
             best_score = score
-            best_feature = f
-            best_bin = b
-            best_missing_left = missing_left
-            best_z = left_z
-            best_wh = left_wh
-    gain = best_score - node_score if best_feature >= 0 else 0.0
-    return Split(gain, best_feature, best_bin, best_missing_left, best_z, best_wh)
+            best = Split(score - node_score, f, b, missing_left, left_z, left_wh)
+    return best
