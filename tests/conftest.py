@@ -1,0 +1,65 @@
+"""Small random multi-class data, and the folder of the real data sets."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+
+@dataclass(frozen=True)
+class Data:
+    """Training data, and rows to predict that were not trained on."""
+
+    X: np.ndarray
+    y: np.ndarray
+    weights: np.ndarray | None
+    X_test: np.ndarray
+
+
+def make_data(n_classes=3, n_samples=90, n_features=4, *, weights=None, missing=0.0, seed=0):
+    """Draw Gaussian clusters, one a class, that overlap; the first samples hold every class twice.
+
+    Parameters
+    ----------
+    weights : None, "real" (0.2 to 3), "integer" (1 to 3) or "zeros" (integers, a quarter of them 0)
+    missing : float
+        Share of the values that are NaN.
+    """
+    rng = np.random.default_rng([seed, n_classes, n_samples, n_features])
+    n_test = n_samples // 2
+    y = rng.integers(0, n_classes, n_samples + n_test)
+    y[: 2 * n_classes] = np.tile(np.arange(n_classes), 2)
+    X = rng.normal(size=(n_classes, n_features))[y] + 1.2 * rng.normal(size=(y.size, n_features))
+    X[rng.random(X.shape) < missing] = np.nan
+    drawn = {
+        None: None,
+        "real": rng.uniform(0.2, 3.0, n_samples),
+        "integer": rng.integers(1, 4, n_samples).astype(float),
+        "zeros": rng.integers(1, 4, n_samples) * (rng.random(n_samples) > 0.25).astype(float),
+    }[weights]
+    if weights == "zeros":
+        drawn[: 2 * n_classes] = 1.0
+    return Data(X[:n_samples], y[:n_samples], drawn, X[n_samples:])
+
+
+@pytest.fixture(name="make_data")
+def _make_data():
+    return make_data
+
+
+@pytest.fixture(scope="session")
+def data_folder():
+    """Folder of the real data sets; tests that use it are marked `data` and skipped without it."""
+    return Path(os.environ["ABC_PLUGINS_DATA"])
+
+
+def pytest_collection_modifyitems(items):
+    folder = os.environ.get("ABC_PLUGINS_DATA")
+    if folder and Path(folder).is_dir():
+        return
+    reason = "the environment variable ABC_PLUGINS_DATA does not name the folder of the real data sets"
+    for item in items:
+        if item.get_closest_marker("data"):
+            item.add_marker(pytest.mark.skip(reason=reason))

@@ -1,0 +1,421 @@
+"""The oracle itself: against finite differences, against examples worked out by hand, against its own definitions."""
+
+import ast
+import math
+import sys
+from pathlib import Path
+
+import naive
+import numpy as np
+import pytest
+
+METHODS = ("mart", "robustlogit", "abcmart", "abcrobustlogit")
+
+
+def random_scores(n_classes, seed=0, n=7):
+    rng = np.random.default_rng(seed)
+    return rng.normal(scale=2.0, size=(n, n_classes)), rng.integers(0, n_classes, n)
+
+
+def along(F, y, direction):
+    """First and second derivative of every sample's loss along a direction, by central differences."""
+    losses = [naive.sample_losses(F + t * direction, y) for t in (-1e-4, 0.0, 1e-4)]
+    return (losses[2] - losses[0]) / 2e-4, (losses[2] - 2 * losses[1] + losses[0]) / 1e-8
+
+
+def unit(n_classes, k):
+    return np.eye(n_classes)[k]
+
+
+def test_the_oracle_imports_nothing_of_the_package():
+    tree = ast.parse(Path(naive.__file__).read_text())
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert {name.split(".")[0] for name in imported} <= sys.stdlib_module_names | {"numpy"}
+
+
+class TestDerivatives:
+    @pytest.mark.parametrize("n_classes", [2, 3, 6])
+    def test_classic_are_those_of_the_loss_along_one_score(self, n_classes):
+        F, y = random_scores(n_classes)
+        for k in range(n_classes):
+            z, h = naive.classic_derivatives(naive.softmax(F), y, k)
+            slope, curvature = along(F, y, unit(n_classes, k))
+            np.testing.assert_allclose(z, -slope, atol=1e-7)
+            np.testing.assert_allclose(h, curvature, atol=1e-6)
+
+    @pytest.mark.parametrize("n_classes", [3, 6])
+    def test_abc_are_those_of_the_loss_along_one_score_up_and_the_base_down(self, n_classes):
+        F, y = random_scores(n_classes)
+        for b in range(n_classes):
+            for k in set(range(n_classes)) - {b}:
+                z, h = naive.abc_derivatives(naive.softmax(F), y, k, b)
+                slope, curvature = along(F, y, unit(n_classes, k) - unit(n_classes, b))
+                np.testing.assert_allclose(z, -slope, atol=1e-7)
+                np.testing.assert_allclose(h, curvature, atol=1e-6)
+
+    def test_abc_hessian_is_the_shorter_expression_of_the_design(self):
+        F, y = random_scores(5)
+        p = naive.softmax(F)
+        _, h = naive.abc_derivatives(p, y, 3, 1)
+        np.testing.assert_allclose(h, (p[:, 1] + p[:, 3]) - (p[:, 1] - p[:, 3]) ** 2, rtol=1e-13)
+
+    def test_swapping_class_and_base_negates_the_residual_and_keeps_the_hessian(self):
+        F, y = random_scores(4, n=50)
+        p = naive.softmax(F)
+        z_kb, h_kb = naive.abc_derivatives(p, y, 0, 2)
+        z_bk, h_bk = naive.abc_derivatives(p, y, 2, 0)
+        np.testing.assert_array_equal(z_kb, -z_bk)
+        np.testing.assert_allclose(h_kb, h_bk, rtol=1e-15)
+
+    def test_two_classes_use_the_classic_derivatives_of_class_1(self):
+        F, y = random_scores(2)
+        p = naive.softmax(F)
+        np.testing.assert_array_equal(naive.derivatives(p, y, 1, 0), naive.classic_derivatives(p, y, 1))
+
+    def test_class_losses_add_up_and_equal_the_log_probabilities(self):
+        F, y = random_scores(4, n=40)
+        weights = np.random.default_rng(1).uniform(0, 2, 40)
+        losses = naive.class_losses(F, y, weights)
+        own = -weights * np.log(naive.softmax(F)[np.arange(40), y])
+        np.testing.assert_allclose(losses, [own[y == k].sum() for k in range(4)])
+        assert sum(losses) == pytest.approx(naive.total_loss(F, y, weights))
+
+    def test_losses_of_far_apart_scores_do_not_overflow(self):
+        F = np.array([[800.0, -800.0], [800.0, -800.0]])
+        np.testing.assert_array_equal(naive.sample_losses(F, np.array([0, 1])), [0.0, 1600.0])
+
+
+class TestSplitting:
+    settings = naive.Settings(method="robustlogit", min_samples_leaf=1)
+
+    def split(self, x, z, h=None, weights=None, **changes):
+        X = np.asarray(x, dtype=float).reshape(len(x), -1)
+        h = np.ones(len(x)) if h is None else np.asarray(h, dtype=float)
+        weights = np.ones(len(x)) if weights is None else np.asarray(weights, dtype=float)
+        settings = naive.Settings(**{**vars(self.settings), **changes})
+        return naive.best_split(X, np.asarray(z, dtype=float), h, weights, naive.candidate_thresholds(X), settings)
+
+    def test_thresholds_are_midpoints_of_distinct_values(self):
+        X = np.array([[1.0, np.nan], [4.0, 7.0], [1.0, 7.0], [2.0, 7.0]])
+        first, second = naive.candidate_thresholds(X)
+        np.testing.assert_array_equal(first, [1.5, 3.0])
+        assert second.size == 0
+
+    def test_worked_example(self):
+        # z = 1, 1, -3: after two samples the sums are 2 and -3, so 2^2/2 + 3^2/1 - 1^2/3
+        split = self.split([1.0, 2.0, 4.0], [1, 1, -3])
+        assert (split.feature, split.threshold, split.missing_left) == (0, 3.0, True)
+        assert split.gain == pytest.approx(4 / 2 + 9 / 1 - 1 / 3)
+
+    def test_first_order_divides_by_weights_and_second_order_by_hessians(self):
+        arguments = {"x": [1.0, 2.0, 3.0], "z": [3, 1, -1], "h": [2, 1, 0.1], "weights": [1, 2, 4]}
+        second = self.split(**arguments)
+        assert (second.threshold, second.gain) == (2.5, pytest.approx(16 / 3 + 1 / 0.1 - 9 / 3.1))
+        first = self.split(**arguments, method="mart")
+        assert (first.threshold, first.gain) == (1.5, pytest.approx(9 / 1 + 0 / 6 - 9 / 7))
+
+    def test_reg_lambda_is_added_to_every_denominator(self):
+        assert self.split([1.0, 2.0], [2, -1], reg_lambda=0.5).gain == pytest.approx(4 / 1.5 + 1 / 1.5 - 1 / 2.5)
+        first = self.split([1.0, 2.0], [2, -1], h=[9, 9], reg_lambda=0.5, method="mart")
+        assert first.gain == pytest.approx(4 / 1.5 + 1 / 1.5 - 1 / 2.5)
+
+    def test_zero_denominators_count_as_zero(self):
+        assert self.split([1.0, 2.0, 3.0], [5, 1, -1], h=[0, 1, 1]).threshold == 2.5
+        assert naive.gain_term(3.0, 0.0, 0.0) == 0.0
+
+    @pytest.mark.parametrize(
+        ("changes", "threshold"),
+        [({}, 1.5), ({"min_samples_leaf": 2}, 2.5), ({"min_child_weight": 2}, 2.5), ({"min_samples_leaf": 3}, None)],
+    )
+    def test_both_children_must_be_large_enough(self, changes, threshold):
+        split = self.split([1.0, 2.0, 3.0, 4.0], [9, -1, -1, -1], **changes)
+        assert (split and split.threshold) == threshold
+
+    def test_samples_are_counted_by_weight(self):
+        arguments = {"x": [1.0, 2.0, 3.0], "z": [9, -1, -1], "min_samples_leaf": 2}
+        assert self.split(**arguments) is None
+        assert self.split(**arguments, weights=[2, 1, 1]).threshold == 1.5
+
+    def test_no_gain_no_split(self):
+        assert self.split([1.0, 2.0, 3.0, 4.0], [0.1, 0.1, 0.1, 0.1]) is None
+
+    def test_rounding_is_no_gain(self):
+        x, z, h = np.arange(50.0), np.full(50, 0.1), np.full(50, 0.3)
+        gains = [
+            z[:n].sum() ** 2 / h[:n].sum() + z[n:].sum() ** 2 / h[n:].sum() - z.sum() ** 2 / h.sum()
+            for n in range(1, 50)
+        ]
+        assert max(gains) > 0
+        assert self.split(x, z, h) is None
+
+    def test_ties_go_to_the_first_feature_and_the_smallest_threshold(self):
+        x = np.column_stack([[1.0, 1, 2, 2], [1.0, 2, 3, 4], [1.0, 2, 3, 4]])
+        assert self.split(x, [1, -1, -1, 1]).feature == 1
+        assert self.split(x, [1, -1, -1, 1]).threshold == 1.5
+        # Candidates that cut an empty stretch of the node are ties too
+        node = np.array([[1.0], [5.0]])
+        thresholds = [np.array([0.5, 2.0, 3.0, 4.5, 7.0])]
+        split = naive.best_split(node, np.array([1.0, -1]), np.ones(2), np.ones(2), thresholds, self.settings)
+        assert split.threshold == 2.0
+
+    def test_missing_values_go_to_the_side_that_gains(self):
+        x = [1.0, 2.0, np.nan]
+        assert self.split(x, [3, -1, -1]).missing_left is False
+        assert self.split(x, [3, -1, 2]).missing_left is True
+
+    def test_missing_values_may_be_parted_from_all_others(self):
+        split = self.split([1.0, 2.0, np.nan], [1, 1, -2])
+        assert (split.threshold, split.missing_left) == (math.inf, False)
+        np.testing.assert_array_equal(split.goes_left(np.array([[9.0], [np.nan]])), [True, False])
+
+    def test_missing_left_wins_ties(self):
+        # {1} | {3, missing} and {1, missing} | {3} gain the same
+        split = self.split([1.0, 3.0, np.nan], [1, -1, 0], h=[1, 1, 0])
+        assert (split.threshold, split.missing_left) == (2.0, True)
+
+    def test_without_missing_values_the_heavier_child_takes_later_ones(self):
+        assert self.split([1.0, 2.0, 3.0], [9, 0, 0]).missing_left is False
+        assert self.split([1.0, 2.0, 3.0], [0, 0, 9]).missing_left is True
+        assert self.split([1.0, 2.0], [9, 0]).missing_left is True
+        assert self.split([1.0, 2.0, 3.0], [9, 0, 0], weights=[5, 1, 1]).missing_left is True
+
+    def test_second_order_gain_is_twice_the_drop_of_the_quadratic_model(self):
+        # The model of a leaf is min over t of -t sum z + t^2/2 (sum h + reg_lambda)
+        rng = np.random.default_rng(3)
+        x, z, h = rng.normal(size=20), rng.normal(size=20), rng.uniform(0.1, 1, 20)
+        split = self.split(x, z, h, reg_lambda=0.3)
+        left = x <= split.threshold
+
+        def lowest(rows):
+            t = np.linspace(-50, 50, 2_000_001)
+            return np.min(-t * z[rows].sum() + t * t / 2 * (h[rows].sum() + 0.3))
+
+        drop = lowest(np.ones(20, dtype=bool)) - lowest(left) - lowest(~left)
+        assert split.gain == pytest.approx(2 * drop, rel=1e-6)
+
+    def test_first_order_gain_is_the_drop_of_squared_error(self):
+        rng = np.random.default_rng(4)
+        x, r, weights = rng.normal(size=20), rng.normal(size=20), rng.uniform(0.1, 2, 20)
+
+        def squared_error(rows):
+            mean = np.average(r[rows], weights=weights[rows])
+            return np.sum(weights[rows] * (r[rows] - mean) ** 2)
+
+        split = self.split(x, weights * r, weights=weights, method="mart", min_samples_leaf=0)
+        drops = [
+            squared_error(x < np.inf) - squared_error(x <= t) - squared_error(x > t)
+            for t in naive.candidate_thresholds(x[:, None])[0]
+        ]
+        assert split.gain == pytest.approx(max(drops))
+        assert split.threshold == naive.candidate_thresholds(x[:, None])[0][np.argmax(drops)]
+
+
+class TestGrowing:
+    def grow(self, x, z, num_leaves):
+        X = np.asarray(x, dtype=float)[:, None]
+        settings = naive.Settings(method="robustlogit", min_samples_leaf=1, num_leaves=num_leaves)
+        nodes = naive.grow(X, np.asarray(z, float), np.ones(len(x)), np.ones(len(x)), [np.arange(0.5, 9)], settings)
+        naive.set_leaf_values(nodes, np.asarray(z, float), np.ones(len(x)), 1.0, settings)
+        return naive.Tree(0, 1, nodes)
+
+    def test_the_largest_gain_is_split_first_and_nodes_are_numbered_in_order_of_splits(self):
+        # First {0,1,2,3} | {4,5,6,7}; of the halves, the right one varies more
+        nodes = self.grow(range(8), [10, 10, 11, 11, -10, -10, -20, -20], 4).nodes
+        assert [(node.left, node.right) for node in nodes[:3]] == [(1, 2), (5, 6), (3, 4)]
+        assert [list(node.rows) for node in nodes[3:]] == [[4, 5], [6, 7], [0, 1], [2, 3]]
+        assert [node.split.threshold for node in nodes[:3]] == [3.5, 1.5, 5.5]
+        assert [node.value for node in nodes[3:]] == pytest.approx([-1.0, -2.0, 1.0, 1.1])
+        assert [node.weight for node in nodes] == [8, 4, 4, 2, 2, 2, 2]
+
+    def test_equal_leaves_are_split_in_the_order_they_were_made(self):
+        nodes = self.grow(range(8), [10, 10, 12, 12, -10, -10, -12, -12], 3).nodes
+        assert (nodes[1].left, nodes[2].left) == (3, 0)
+
+    def test_growth_stops_when_nothing_is_gained(self):
+        assert len(self.grow(range(4), [1, 1, -1, -1], 9).nodes) == 3
+        assert len(self.grow(range(4), [1, 1, 1, 1], 9).nodes) == 1
+
+    def test_prediction_follows_the_splits(self):
+        z = [10, 10, 11, 11, -10, -10, -20, -20]
+        tree = self.grow(range(8), z, 4)
+        np.testing.assert_allclose(tree.predict(np.arange(8.0)[:, None]), 0.1 * np.array(z))
+        np.testing.assert_allclose(tree.predict(np.array([[-5.0], [3.5], [3.6], [99.0]])), [1.0, 1.1, -1.0, -2.0])
+
+    @pytest.mark.parametrize(
+        ("z", "h", "changes", "value"),
+        [
+            ([3.0, 1.0], [1.0, 1.0], {}, 0.2),
+            ([3.0, 1.0], [1.0, 1.0], {"reg_lambda": 2.0}, 0.1),
+            ([3.0, 1.0], [0.0, 0.0], {}, 0.0),
+            ([3.0, 1.0], [1e-3, 0.0], {}, 5.0),
+            ([-3.0, -1.0], [1e-3, 0.0], {}, -5.0),
+            ([3.0, 1.0], [1e-3, 0.0], {"leaf_clip": None}, 400.0),
+            ([3.0, 1.0], [1.0, 1.0], {"leaf_clip": 1.5}, 0.15),
+        ],
+    )
+    def test_leaf_values(self, z, h, changes, value):
+        node = naive.Node(np.array([0, 1]), 2.0, None)
+        naive.set_leaf_values([node], np.array(z), np.array(h), 1.0, naive.Settings(**changes))
+        assert node.value == pytest.approx(value)
+
+
+class TestSchedule:
+    def candidates(self, m, losses, last_base=None, **changes):
+        settings = naive.Settings(**{"search": 2, "gap": 1, "warmup": 2} | changes)
+        return naive.round_candidates(m, losses, last_base, settings)
+
+    def test_warm_up_then_search_then_keep(self):
+        losses = [1.0, 3.0, 2.0]
+        assert [self.candidates(m, losses, 9) for m in range(6)] == [[], [], [1, 2], [9], [1, 2], [9]]
+
+    def test_every_round_searches_without_gap(self):
+        assert [self.candidates(m, [1.0, 3.0, 2.0], 9, gap=0, warmup=0) for m in range(2)] == [[1, 2], [1, 2]]
+
+    def test_all(self):
+        assert self.candidates(2, [1.0, 3.0, 2.0], search="all") == [1, 2, 0]
+
+    def test_ties_go_to_the_smaller_class(self):
+        assert self.candidates(2, [1.0, 2.0, 1.0, 2.0], search=3) == [1, 3, 0]
+
+    def test_two_classes_and_plain_methods_have_no_base(self):
+        assert self.candidates(5, [1.0, 2.0]) == []
+        assert self.candidates(5, [1.0, 2.0, 3.0], method="robustlogit") == []
+
+    def test_lowest(self):
+        assert naive.lowest([4, 2, 7], [3.0, 1.0, 1.0]) == 2
+        assert naive.lowest([4, 2], [math.nan, 8.0]) == 2
+        assert naive.lowest([4, 2], [math.nan, math.nan]) == 4
+
+
+class TestBoosting:
+    def fit(self, data, **changes):
+        defaults = {"n_estimators": 5, "num_leaves": 4, "min_samples_leaf": 5, "search": 2, "gap": 1, "warmup": 1}
+        return naive.fit(data.X, data.y, data.weights, settings=naive.Settings(**defaults | changes))
+
+    def test_first_classic_round_by_hand(self):
+        # Three classes, p = 1/3: the leaf of class 0 at x=0 has z = 3 * 2/3, h = 3 * 2/9, so beta = 2/3 * 2/(2/3) = 2
+        X, y = np.repeat([0.0, 1.0, 2.0], 3)[:, None], np.repeat([0, 1, 2], 3)
+        settings = naive.Settings(method="robustlogit", n_estimators=1, num_leaves=3, min_samples_leaf=1)
+        model = naive.fit(X, y, settings=settings)
+        np.testing.assert_allclose(model.F[0], [0.2, -0.1, -0.1], atol=1e-12)
+        assert model.train_loss == pytest.approx([9 * math.log(1 + 2 * math.exp(-0.3))])
+        assert (model.base_classes, model.trees_grown) == ([naive.CLASSIC], 3)
+
+    def test_first_abc_round_by_hand(self):
+        # z = 1 for class k, -1 for the base, 0 else, and h = 2/3: beta = 3/2, -3/2, 0; the base takes minus the sum
+        X, y = np.repeat([0.0, 1.0, 2.0], 3)[:, None], np.repeat([0, 1, 2], 3)
+        settings = naive.Settings(n_estimators=1, num_leaves=3, min_samples_leaf=1, search=1, warmup=0)
+        model = naive.fit(X, y, settings=settings)
+        assert (model.base_classes, model.trees_grown) == ([0], 2)
+        expected = 0.15 * np.array([[2.0, -1, -1], [-1, 1, 0], [-1, 0, 1]])
+        np.testing.assert_allclose(model.F[::3], expected, atol=1e-12)
+
+    def test_two_classes_equal_two_classic_trees(self):
+        X, y = np.repeat([0.0, 1.0], 3)[:, None], np.repeat([0, 1], 3)
+        settings = naive.Settings(n_estimators=1, num_leaves=2, min_samples_leaf=1, warmup=0)
+        model = naive.fit(X, y, settings=settings)
+        # z = -1/2, h = 1/4: beta = 1/2 * -2 = -1 for class 1, and the other way round for class 0
+        np.testing.assert_allclose(model.F[0], [0.1, -0.1])
+        assert [(tree.plus, tree.minus) for tree in model.rounds[0]] == [(1, 0)]
+        assert (model.base_classes, model.trees_grown) == ([naive.CLASSIC], 1)
+
+    @pytest.mark.parametrize("method", METHODS)
+    def test_loss_falls_and_scores_are_the_sum_of_the_trees(self, method, make_data):
+        data = make_data(4, 80)
+        model = self.fit(data, method=method)
+        start = 80 * math.log(4)
+        assert all(
+            later < earlier for earlier, later in zip([start, *model.train_loss], model.train_loss, strict=False)
+        )
+        centred = model.F - model.F.mean(axis=1, keepdims=True)
+        np.testing.assert_allclose(model.predict_scores(data.X), centred, atol=1e-12)
+
+    def test_scores_sum_to_zero_once_a_base_was_used(self, make_data):
+        model = self.fit(make_data(5, 80), warmup=2, method="abcmart")
+        np.testing.assert_allclose(model.F.sum(axis=1), 0.0, atol=1e-12)
+
+    @pytest.mark.parametrize(("n_classes", "search"), [(3, 1), (3, "all"), (5, 3), (6, "all")])
+    def test_distinct_trees_of_a_search(self, n_classes, search, make_data):
+        K, s = n_classes, n_classes if search == "all" else search
+        model = self.fit(make_data(K, 60), n_estimators=4, search=search, gap=1, warmup=1, num_leaves=2)
+        pairs = s * (K - 1) - s * (s - 1) // 2
+        assert model.trees_grown == K + pairs + (K - 1) + pairs
+
+    def test_a_tree_and_its_mirror_are_one_tree(self, make_data):
+        data = make_data(4, 80, missing=0.1)
+        F = np.random.default_rng(0).normal(size=(80, 4))
+        thresholds = naive.candidate_thresholds(data.X)
+        arguments = (data.X, data.y, np.ones(80), F)
+        settings = naive.Settings(num_leaves=6, min_samples_leaf=3)
+        with_base_1, _ = naive.train_round(*arguments, 1, thresholds, settings)
+        with_base_3, _ = naive.train_round(*arguments, 3, thresholds, settings)
+        tree = next(tree for tree in with_base_1 if tree.plus == 3)
+        mirror = next(tree for tree in with_base_3 if tree.plus == 1)
+        assert len(tree.nodes) == len(mirror.nodes) > 5
+        for node, other in zip(tree.nodes, mirror.nodes, strict=True):
+            assert list(node.rows) == list(other.rows)
+            assert node.value == pytest.approx(-other.value, rel=1e-12)
+
+    @pytest.mark.parametrize("method", METHODS)
+    @pytest.mark.parametrize("missing", [0.0, 0.15])
+    def test_a_weight_is_a_number_of_rows(self, method, missing, make_data):
+        data = make_data(3, 60, weights="zeros", missing=missing)
+        repeats = data.weights.astype(int)
+        assert set(repeats) == {0, 1, 2, 3}
+        weighted = self.fit(data, method=method)
+        settings = naive.Settings(method, 5, num_leaves=4, min_samples_leaf=5, search=2, gap=1, warmup=1)
+        repeated = naive.fit(data.X.repeat(repeats, axis=0), data.y.repeat(repeats), settings=settings)
+        assert weighted.base_classes == repeated.base_classes
+        assert weighted.train_loss == pytest.approx(repeated.train_loss, rel=1e-12)
+        scores = weighted.predict_scores(data.X_test)
+        np.testing.assert_allclose(scores, repeated.predict_scores(data.X_test), atol=1e-12)
+
+    def test_the_winner_has_the_lowest_loss_of_all_candidates(self, make_data):
+        data = make_data(4, 80)
+        thresholds = naive.candidate_thresholds(data.X)
+        model = self.fit(data, n_estimators=2, search="all", warmup=1)
+        F = np.zeros((80, 4))
+        for tree in model.rounds[0]:
+            tree.add_to(F, data.X)
+        settings = naive.Settings(num_leaves=4, min_samples_leaf=5)
+        losses = [
+            naive.total_loss(
+                naive.train_round(data.X, data.y, np.ones(80), F, b, thresholds, settings)[1], data.y, np.ones(80)
+            )
+            for b in range(4)
+        ]
+        assert model.base_classes[1] == np.argmin(losses)
+        assert model.train_loss[1] == pytest.approx(min(losses))
+
+
+class TestSequentialLeaves:
+    def trained_round(self, data, b, leaf_values):
+        F = np.random.default_rng(5).normal(size=(len(data.y), 4))
+        settings = naive.Settings(num_leaves=4, min_samples_leaf=5, leaf_values=leaf_values)
+        thresholds = naive.candidate_thresholds(data.X)
+        return F, *naive.train_round(data.X, data.y, np.ones(len(data.y)), F, b, thresholds, settings)
+
+    @pytest.mark.parametrize("b", [naive.CLASSIC, 2])
+    def test_same_trees_other_values(self, b, make_data):
+        data = make_data(4, 80)
+        _, at_once, _ = self.trained_round(data, b, "newton")
+        _, in_turn, _ = self.trained_round(data, b, "sequential")
+        assert [[list(n.rows) for n in t.nodes] for t in at_once] == [[list(n.rows) for n in t.nodes] for t in in_turn]
+        assert [n.value for n in at_once[0].nodes] == [n.value for n in in_turn[0].nodes]
+        assert [n.value for n in at_once[1].nodes] != [n.value for n in in_turn[1].nodes]
+
+    @pytest.mark.parametrize("b", [naive.CLASSIC, 2])
+    def test_every_leaf_is_a_newton_step_from_the_scores_before_it(self, b, make_data):
+        data = make_data(4, 80)
+        F, trees, F_after = self.trained_round(data, b, "sequential")
+        for tree in trees:
+            direction = unit(4, tree.plus) - (0 if b == naive.CLASSIC else unit(4, b))
+            slope, curvature = along(F, data.y, direction)
+            for node in tree.nodes:
+                if node.is_leaf:
+                    newton = -slope[node.rows].sum() / curvature[node.rows].sum()
+                    factor = 3 / 4 if b == naive.CLASSIC else 1.0
+                    assert node.value == pytest.approx(0.1 * factor * newton, rel=1e-4)
+            tree.add_to(F, data.X)
+        np.testing.assert_array_equal(F, F_after)
