@@ -4,8 +4,13 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import pytest
+
+# The same examples in every run, and no limit on time: machines differ and may be busy.
+hypothesis.settings.register_profile("project", deadline=None, derandomize=True, max_examples=60)
+hypothesis.settings.load_profile("project")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,252 @@
+"""The base-class schedule, alone and against the naive one."""
+
+import doctest
+import json
+import math
+from dataclasses import dataclass
+
+import naive
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from abc_plugins.core import schedule as schedule_module
+from abc_plugins.core.schedule import CLASSIC, BaseClassSchedule, RoundPlan
+
+# Few distinct values make ties common.
+LOSSES = st.sampled_from([0.0, 0.5, 1.0, 1.5, 2.0, math.inf, math.nan]) | st.floats(0, 1e6)
+
+
+@dataclass(frozen=True)
+class Drive:
+    """A schedule's settings, what happens in every round, and the round after which it is saved and loaded."""
+
+    n_classes: int
+    search: int | str
+    gap: int
+    warmup: int
+    adaptive: bool
+    class_losses: list
+    trial_losses: list
+    saved_after: int
+
+    def schedule(self):
+        return BaseClassSchedule(
+            self.n_classes, search=self.search, gap=self.gap, warmup=self.warmup, adaptive=self.adaptive
+        )
+
+
+@st.composite
+def drives(draw):
+    n_classes = draw(st.integers(2, 7))
+    n_rounds = draw(st.integers(1, 14))
+    per_class = st.lists(LOSSES, min_size=n_classes, max_size=n_classes)
+    per_round = st.lists(per_class, min_size=n_rounds, max_size=n_rounds)
+    return Drive(
+        n_classes,
+        search=draw(st.integers(1, n_classes) | st.just("all")),
+        gap=draw(st.integers(0, 5)),
+        warmup=draw(st.integers(0, 5)),
+        adaptive=draw(st.booleans()),
+        class_losses=draw(per_round),
+        trial_losses=draw(per_round),
+        saved_after=draw(st.integers(0, n_rounds)),
+    )
+
+
+def naive_bases(drive):
+    """Candidates and base of every round, by the oracle."""
+    settings = naive.Settings(
+        "abcmart" if drive.adaptive else "mart", search=drive.search, gap=drive.gap, warmup=drive.warmup
+    )
+    base, history = None, []
+    for m, losses in enumerate(drive.class_losses):
+        candidates = naive.round_candidates(m, losses, base, settings)
+        if candidates:
+            base = naive.lowest(candidates, drive.trial_losses[m][: len(candidates)])
+        history.append((tuple(candidates), base if candidates else naive.CLASSIC))
+    return history
+
+
+def advance(schedule, class_losses, trial_losses):
+    """One round as an engine drives it; returns the plan and the base."""
+    plan = schedule.plan(class_losses)
+    base = CLASSIC if plan.is_classic else schedule.choose(plan, trial_losses[: len(plan.candidates)])
+    schedule.record(base)
+    return plan, base
+
+
+@given(drives())
+def test_same_candidates_and_bases_as_the_oracle(drive):
+    schedule = drive.schedule()
+    for m, (candidates, base) in enumerate(naive_bases(drive)):
+        plan, chosen = advance(schedule, drive.class_losses[m], drive.trial_losses[m])
+        assert (plan.candidates, chosen) == (candidates, base)
+    assert schedule.bases == tuple(base for _, base in naive_bases(drive))
+
+
+@given(drives())
+def test_a_saved_schedule_goes_on_as_if_nothing_happened(drive):
+    schedule = drive.schedule()
+    for m in range(drive.saved_after):
+        advance(schedule, drive.class_losses[m], drive.trial_losses[m])
+    resumed = BaseClassSchedule.from_state(json.loads(json.dumps(schedule.to_state())))
+    assert resumed.to_state() == schedule.to_state()
+    assert resumed.bases == schedule.bases
+    for m in range(drive.saved_after, len(drive.class_losses)):
+        losses = drive.class_losses[m], drive.trial_losses[m]
+        assert advance(resumed, *losses) == advance(schedule, *losses)
+
+
+@given(drives())
+def test_scores_are_centred_once_right_before_the_first_base(drive):
+    schedule = drive.schedule()
+    for m, losses in enumerate(drive.class_losses):
+        before = schedule.bases
+        plan, _ = advance(schedule, losses, drive.trial_losses[m])
+        assert plan.centre == (not plan.is_classic and set(before) <= {CLASSIC})
+
+
+@given(drives())
+def test_asking_changes_nothing(drive):
+    schedule = drive.schedule()
+    for m, losses in enumerate(drive.class_losses):
+        state = schedule.to_state()
+        assert schedule.plan(losses) == schedule.plan(losses)
+        assert schedule.to_state() == state
+        advance(schedule, losses, drive.trial_losses[m])
+
+
+@given(drives())
+def test_a_search_tries_distinct_classes_none_better_than_the_others(drive):
+    schedule = drive.schedule()
+    for m, losses in enumerate(drive.class_losses):
+        plan, base = advance(schedule, losses, drive.trial_losses[m])
+        if len(plan.candidates) <= 1:
+            continue
+        assert base in plan.candidates
+        assert len(set(plan.candidates)) == len(plan.candidates) == schedule.n_candidates
+        as_numbers = np.nan_to_num(losses, nan=math.inf, posinf=math.inf)
+        others = set(range(drive.n_classes)) - set(plan.candidates)
+        assert all(as_numbers[k] <= as_numbers[list(plan.candidates)].min() for k in others)
+
+
+def test_the_example_of_the_documentation_runs():
+    results = doctest.testmod(schedule_module)
+    assert results.attempted > 0
+    assert results.failed == 0
+
+
+def test_warm_up_search_and_gap():
+    schedule = BaseClassSchedule(4, search=2, gap=2, warmup=2)
+    losses = [1.0, 4.0, 2.0, 3.0]
+    plans = [advance(schedule, losses, [8.0, 7.0])[0].candidates for _ in range(9)]
+    assert plans == [(), (), (1, 3), (3,), (3,), (1, 3), (3,), (3,), (1, 3)]
+    assert schedule.bases == (-1, -1, 3, 3, 3, 3, 3, 3, 3)
+
+
+def test_the_base_is_kept_even_if_another_class_becomes_worst():
+    schedule = BaseClassSchedule(3, search=1, gap=3, warmup=0)
+    plans = [advance(schedule, losses, [1.0])[0] for losses in ([9.0, 1, 1], [1.0, 9, 1], [1.0, 1, 9])]
+    assert [plan.candidates for plan in plans] == [(0,), (0,), (0,)]
+
+
+def test_ties_go_to_the_smaller_class_and_to_the_earlier_candidate():
+    schedule = BaseClassSchedule(5, search=3, gap=0, warmup=0)
+    plan = schedule.plan([2.0, 7.0, 2.0, 7.0, 2.0])
+    assert plan.candidates == (1, 3, 0)
+    assert schedule.choose(plan, [5.0, 5.0, 5.0]) == 1
+    assert schedule.choose(plan, [6.0, 5.0, 5.0]) == 3
+
+
+def test_losses_that_are_not_numbers():
+    schedule = BaseClassSchedule(4, search=2, gap=0, warmup=0)
+    plan = schedule.plan([1.0, math.nan, 9.0, math.nan])
+    assert plan.candidates == (1, 3)
+    assert schedule.choose(plan, [math.nan, 1e300]) == 3
+    assert schedule.choose(plan, [math.nan, math.nan]) == 1
+    assert schedule.choose(plan, [math.inf, math.inf]) == 1
+
+
+@pytest.mark.parametrize("arguments", [{"n_classes": 2}, {"n_classes": 5, "adaptive": False}])
+def test_without_a_base_every_round_is_classic(arguments):
+    schedule = BaseClassSchedule(**arguments, search=3, gap=0, warmup=0)
+    for _ in range(4):
+        plan, base = advance(schedule, [1.0] * arguments["n_classes"], [])
+        assert plan == RoundPlan((), centre=False)
+        assert base == CLASSIC
+
+
+@pytest.mark.parametrize(("search", "expected"), [(1, 1), (4, 4), ("all", 4), (np.int64(3), 3)])
+def test_number_of_candidates(search, expected):
+    schedule = BaseClassSchedule(4, search=search, gap=0, warmup=0)
+    assert schedule.n_candidates == expected
+    assert len(schedule.plan([1.0, 2.0, 3.0, 4.0]).candidates) == expected
+
+
+def test_numpy_numbers_become_plain_ones():
+    schedule = BaseClassSchedule(np.int64(3), search=np.int32(2), gap=np.int8(0), warmup=np.uint8(0))
+    plan = schedule.plan(np.array([1.0, 3.0, 2.0]))
+    schedule.record(np.int32(schedule.choose(plan, np.array([2.0, 1.0]))))
+    state = schedule.to_state()
+    assert json.loads(json.dumps(state)) == state
+    assert state == {"n_classes": 3, "search": 2, "gap": 0, "warmup": 0, "adaptive": True, "bases": [2]}
+
+
+def test_the_state_is_a_copy():
+    schedule = BaseClassSchedule(3, warmup=0)
+    state = schedule.to_state()
+    state["bases"].append(1)
+    assert schedule.bases == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        ({"n_classes": 1}, ValueError, r"n_classes must be a whole number of at least 2; got 1\."),
+        ({"n_classes": 2.0}, TypeError, r"n_classes must be a whole number of at least 2; got 2\.0\."),
+        ({"n_classes": True}, TypeError, r"n_classes must be a whole number of at least 2; got True\."),
+        ({"search": 0}, ValueError, r'search must be a whole number from 1 up to .*\(4\), or "all"; got 0\.'),
+        ({"search": 5}, ValueError, r'search must be a whole number from 1 up to .*\(4\), or "all"; got 5\.'),
+        ({"search": 1.5}, TypeError, r"search must be .* got 1\.5\."),
+        ({"search": None}, TypeError, r"search must be .* got None\."),
+        ({"search": True}, TypeError, r"search must be .* got True\."),
+        ({"search": "every"}, ValueError, r"search must be .*or \"all\"; got 'every'\."),
+        ({"search": 0, "adaptive": False}, ValueError, r'search must be a whole number from 1, or "all"; got 0\.'),
+        ({"gap": -1}, ValueError, r"gap must be a whole number of at least 0; got -1\."),
+        ({"gap": 2.5}, TypeError, r"gap must be a whole number of at least 0; got 2\.5\."),
+        ({"warmup": -1}, ValueError, r"warmup must be a whole number of at least 0; got -1\."),
+        ({"warmup": "10"}, TypeError, r"warmup must be a whole number of at least 0; got '10'\."),
+    ],
+)
+def test_bad_settings(arguments, kind, message):
+    with pytest.raises(kind, match=message):
+        BaseClassSchedule(**{"n_classes": 4} | arguments)
+
+
+@pytest.mark.parametrize("losses", [[], [1.0, 2.0], [1.0, 2.0, 3.0, 4.0]])
+def test_class_losses_must_be_one_a_class(losses):
+    with pytest.raises(ValueError, match=rf"class_losses must be one value for each of the 3 .* got {len(losses)} v"):
+        BaseClassSchedule(3).plan(losses)
+
+
+def test_trial_losses_must_be_one_a_candidate():
+    schedule = BaseClassSchedule(3, search=2, warmup=0)
+    plan = schedule.plan([1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match="trial_losses must be one for each of 2 candidates; got 3 values"):
+        schedule.choose(plan, [1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize(("base", "kind"), [(-2, ValueError), (3, ValueError), (1.0, TypeError), (None, TypeError)])
+def test_a_recorded_base_must_be_a_class(base, kind):
+    schedule = BaseClassSchedule(3)
+    with pytest.raises(kind, match=r"base must be a whole number from -1 to 2; got"):
+        schedule.record(base)
+    assert schedule.bases == ()
+
+
+def test_a_state_with_an_impossible_base_is_refused():
+    state = BaseClassSchedule(3, warmup=0).to_state() | {"bases": [0, 5]}
+    with pytest.raises(ValueError, match="base must be a whole number from -1 to 2; got 5"):
+        BaseClassSchedule.from_state(state)
