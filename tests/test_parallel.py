@@ -1,0 +1,169 @@
+"""The thread pool: every block and item exactly once, errors get through, and the pool survives them."""
+
+import os
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers, available_cores, count_blocks, resolve_n_jobs
+
+THREADS = [1, 2, 3, 4]
+
+
+class Broken(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "blocks"), [(0, 0), (1, 1), (ROWS_PER_BLOCK, 1), (ROWS_PER_BLOCK + 1, 2), (10 * ROWS_PER_BLOCK, 10)]
+)
+def test_count_blocks(n_rows, blocks):
+    assert count_blocks(n_rows) == blocks
+
+
+class TestThreadCounts:
+    def test_none_and_minus_one_are_every_core(self):
+        assert resolve_n_jobs(None) == resolve_n_jobs(-1) == available_cores() >= 1
+
+    def test_negative_numbers_leave_cores_free(self, monkeypatch):
+        monkeypatch.setattr("abc_plugins.core.parallel.available_cores", lambda: 8)
+        assert [resolve_n_jobs(n) for n in (-1, -2, -8, -9, -100)] == [8, 7, 1, 1, 1]
+
+    def test_positive_numbers_are_taken_as_they_are(self):
+        assert [resolve_n_jobs(n) for n in (1, 2, 64)] == [1, 2, 64]
+
+    @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system has no CPU affinity")
+    def test_the_affinity_mask_counts(self, monkeypatch):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3, 5})
+        assert available_cores() == 3
+
+    def test_without_affinity_the_machine_counts(self, monkeypatch):
+        monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+        monkeypatch.setattr(os, "cpu_count", lambda: 6)
+        assert available_cores() == 6
+        monkeypatch.setattr(os, "cpu_count", lambda: None)
+        assert available_cores() == 1
+
+
+class TestOverRows:
+    @pytest.mark.parametrize("n_threads", THREADS)
+    @pytest.mark.parametrize("n_blocks", [0, 1, 2, 3, 7])
+    def test_every_block_once_in_contiguous_shares(self, n_threads, n_blocks):
+        calls = []
+        with Workers(n_threads) as workers:
+            workers.over_rows(n_blocks * ROWS_PER_BLOCK, lambda first, last: calls.append((first, last)))
+        assert len(calls) == min(n_threads, n_blocks)
+        assert sorted(b for first, last in calls for b in range(first, last)) == list(range(n_blocks))
+        assert all(first < last for first, last in calls)
+
+    @pytest.mark.parametrize("n_threads", THREADS)
+    def test_partial_sums_are_the_same(self, n_threads):
+        values = np.random.default_rng(0).normal(size=7 * ROWS_PER_BLOCK + 5)
+
+        def total(threads):
+            sums = np.zeros(count_blocks(values.size))
+
+            def work(first, last):
+                for block in range(first, last):
+                    sums[block] = values[block * ROWS_PER_BLOCK : (block + 1) * ROWS_PER_BLOCK].sum()
+
+            with Workers(threads) as workers:
+                workers.over_rows(values.size, work)
+            return sums.sum()
+
+        assert total(n_threads) == total(1)
+
+
+class TestOverItems:
+    @pytest.mark.parametrize("n_threads", THREADS)
+    @pytest.mark.parametrize("items", [[], ["a"], list("abcdefghij"), range(1000)])
+    def test_every_item_once(self, n_threads, items):
+        seen = []
+        with Workers(n_threads) as workers:
+            workers.over_items(items, lambda item, _: seen.append(item))
+        assert sorted(seen) == sorted(items)
+
+    @pytest.mark.parametrize("n_threads", THREADS)
+    def test_a_thread_number_is_never_used_twice_at_a_time(self, n_threads):
+        busy = [threading.Lock() for _ in range(n_threads)]
+
+        def work(_item, thread):
+            assert busy[thread].acquire(blocking=False)
+            time.sleep(1e-4)
+            busy[thread].release()
+
+        with Workers(n_threads) as workers:
+            workers.over_items(range(200), work)
+
+    def test_threads_really_work_side_by_side(self):
+        # Each of the two items waits for the other one: on a single thread the barrier would break.
+        barrier = threading.Barrier(2, timeout=30)
+        with Workers(2) as workers:
+            workers.over_items([0, 1], lambda *_: barrier.wait())
+        assert not barrier.broken
+
+    def test_one_thread_works_where_it_is_called(self):
+        names = set()
+        with Workers(1) as workers:
+            workers.over_items(range(5), lambda *_: names.add(threading.current_thread().name))
+        assert names == {threading.current_thread().name}
+
+
+class TestErrors:
+    @pytest.mark.parametrize("n_threads", THREADS)
+    @pytest.mark.parametrize("bad", [0, 1, 99])
+    def test_an_error_gets_through_and_the_pool_stays_usable(self, n_threads, bad):
+        def work(item, _thread):
+            if item == bad:
+                raise Broken(f"item {item}")
+
+        with Workers(n_threads) as workers:
+            for _ in range(3):
+                with pytest.raises(Broken, match=f"item {bad}"):
+                    workers.over_items(range(100), work)
+            seen = []
+            workers.over_items(range(100), lambda item, _: seen.append(item))
+            assert sorted(seen) == list(range(100))
+
+    @pytest.mark.parametrize("n_threads", THREADS)
+    def test_an_error_in_any_share_of_rows_gets_through(self, n_threads):
+        def fail_at(block):
+            def work(first, last):
+                if first <= block < last:
+                    raise Broken(f"block {block}")
+
+            return work
+
+        with Workers(n_threads) as workers:
+            for block in range(6):
+                with pytest.raises(Broken, match=f"block {block}"):
+                    workers.over_rows(6 * ROWS_PER_BLOCK, fail_at(block))
+
+    def test_nothing_runs_any_more_once_an_error_is_raised(self):
+        running = threading.Event()
+        finished = []
+
+        def work(item, _thread):
+            if item == 0:
+                running.wait(30)
+                raise Broken("first")
+            running.set()
+            time.sleep(0.05)
+            finished.append(item)
+
+        with Workers(2) as workers:
+            with pytest.raises(Broken, match="first"):
+                workers.over_items([0, 1], work)
+            assert finished == [1]
+
+
+@pytest.mark.parametrize("n_threads", THREADS)
+def test_closing_ends_the_threads_and_may_be_repeated(n_threads):
+    before = threading.active_count()
+    workers = Workers(n_threads)
+    workers.over_items(range(50), lambda *_: time.sleep(1e-4))
+    workers.close()
+    workers.close()
+    assert threading.active_count() == before
