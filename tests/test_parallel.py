@@ -145,25 +145,28 @@ class TestErrors:
         running = threading.Event()
         finished = []
 
-        def work(item, _thread):
-            if item == 0:
+        def work(_item, thread):
+            if thread == 0:  # the calling thread
                 running.wait(30)
-                raise Broken("first")
+                raise Broken("caller")
             running.set()
             time.sleep(0.05)
-            finished.append(item)
+            finished.append(thread)
 
         with Workers(2) as workers:
-            with pytest.raises(Broken, match="first"):
+            with pytest.raises(Broken, match="caller"):
                 workers.over_items([0, 1], work)
             assert finished == [1]
 
 
 @pytest.mark.parametrize("n_threads", THREADS)
-def test_closing_ends_the_threads_and_may_be_repeated(n_threads):
+def test_closing_ends_the_threads_and_leaves_the_calling_one(n_threads):
     before = threading.active_count()
     workers = Workers(n_threads)
     workers.over_items(range(50), lambda *_: time.sleep(1e-4))
     workers.close()
     workers.close()
     assert threading.active_count() == before
+    names = set()
+    workers.over_items(range(5), lambda *_: names.add(threading.current_thread().name))
+    assert names == {threading.current_thread().name}
