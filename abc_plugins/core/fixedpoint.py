@@ -68,6 +68,12 @@ def _round(x):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def to_float(sum_):  # type: ignore[no-untyped-def]
+    """The float64 of a sum of less than 2**51, without rounding; LLVM vectorises it where it cannot a conversion."""
+    return np.int64(sum_ + np.float64(_ROUNDER).view(np.int64)).view(np.float64) - _ROUNDER
+
+
+@kernel
 def to_fixed_point(z, h, units, hessian_bits, out):  # type: ignore[no-untyped-def]
     """Write (z, weight and h) of every sample to `out`, shape (n_samples, 2).
 

@@ -169,11 +169,12 @@ def _make_root(columns, sample, usable, rules, work, tree):  # type: ignore[no-u
     work.stop[0] = sample.size
     work.slot[0] = 0
     work.usable[0] = usable
+    cells = work.cells
     sums_z = 0
     sums_wh = 0
     for i in sample:
-        sums_z += work.cells[i, 0]
-        sums_wh += work.cells[i, 1]
+        sums_z += cells[i, 0]
+        sums_wh += cells[i, 1]
     _set_leaf(0, sums_z, sums_wh, rules, work, tree)
     build_histogram(columns, sample, work.cells, work.histograms[0])
 
@@ -277,14 +278,16 @@ def _prepare_children(columns, parent, left, free_slot, rules, z_unit, h_unit, w
 @kernel
 def _finish_leaves(n_nodes, work, tree, leaf_ids, leaf_sums):  # type: ignore[no-untyped-def]
     """Leaf of every sample that the tree was grown from, and sums of z and h of every leaf."""
+    z = work.z
+    h = work.h
     for node in range(n_nodes):
         sum_z = 0.0
         sum_h = 0.0
         if tree.feature[node] < 0:
             for row in work.rows[work.start[node] : work.stop[node]]:
                 leaf_ids[row] = node
-                sum_z += work.z[row]
-                sum_h += work.h[row]
+                sum_z += z[row]
+                sum_h += h[row]
         leaf_sums[node, 0] = sum_z
         leaf_sums[node, 1] = sum_h
 

@@ -66,9 +66,10 @@ def _add_uneven_rows(entries, row_start, rows, cells, hist):  # type: ignore[no-
 @kernel
 def subtract_histogram(parent, child, columns, usable):  # type: ignore[no-untyped-def]
     """Turn the parent's histogram into that of the other child, for the usable features."""
+    first_cell = columns.first_cell
+    n_cells = columns.n_cells
     for f in range(usable.size):
         if usable[f]:
-            first = columns.first_cell[f]
-            for cell in range(first, first + columns.n_cells[f]):
+            for cell in range(first_cell[f], first_cell[f] + n_cells[f]):
                 parent[cell, 0] -= child[cell, 0]
                 parent[cell, 1] -= child[cell, 1]

@@ -67,20 +67,21 @@ def newton_steps(sums: Floats, rules: LeafRules) -> Floats:
 
 
 @kernel
-def _add_update(scores, leaf_ids, update, start, stop, out):  # type: ignore[no-untyped-def]
-    """Write the scores of samples start..stop after the update to out[:, : stop - start]."""
+def _add_update(scores, leaf_ids, update, start, stop, out, out_start):  # type: ignore[no-untyped-def]
+    """Write the scores of samples start..stop after the update to `out`, from column `out_start` on."""
     n = stop - start
+    out_stop = out_start + n
     for k in range(scores.shape[0]):
-        out[k, :n] = scores[k, start:stop]
+        out[k, out_start:out_stop] = scores[k, start:stop]
     for t in range(update.tree.size):
         leaves = leaf_ids[update.tree[t], start:stop]
         values = update.values[t]
-        raised = out[update.plus[t]]
+        raised = out[update.plus[t], out_start:out_stop]
         if update.minus[t] == CLASSIC:
             for i in range(n):
                 raised[i] += values[leaves[i]]
         else:
-            lowered = out[update.minus[t]]
+            lowered = out[update.minus[t], out_start:out_stop]
             for i in range(n):
                 value = values[leaves[i]]
                 raised[i] += value
@@ -93,35 +94,38 @@ def _apply_blocks(  # type: ignore[no-untyped-def]
 ):
     """New scores, their softmax and the class losses of some blocks of samples.
 
-    With empty `new_scores` and `probabilities` only the losses are computed (a trial).
+    If `new_scores` and `probabilities` have room for one block only, they are work space: a trial of which only the
+    losses are wanted.
     """
-    n_classes, n_samples = scores.shape
-    is_trial = new_scores.size == 0
-    trial_scores = np.empty((n_classes if is_trial else 0, ROWS_PER_BLOCK))
-    trial_probabilities = np.empty_like(trial_scores)
+    n_samples = scores.shape[1]
+    is_trial = new_scores.shape[1] < n_samples
     log_normaliser = np.empty(ROWS_PER_BLOCK)
     for block in range(first_block, last_block):
         start = block * ROWS_PER_BLOCK
         stop = min(start + ROWS_PER_BLOCK, n_samples)
-        n = stop - start
-        out_scores = trial_scores if is_trial else new_scores[:, start:stop]
-        out_probabilities = trial_probabilities if is_trial else probabilities[:, start:stop]
-        _add_update(scores, leaf_ids, update, start, stop, out_scores)
-        softmax_block(out_scores, out_probabilities, log_normaliser, n)
+        out_start = 0 if is_trial else start
+        out_stop = out_start + stop - start
+        _add_update(scores, leaf_ids, update, start, stop, new_scores, out_start)
+        softmax_block(new_scores, probabilities, log_normaliser, out_start, out_stop)
         block_losses[block] = 0.0
-        for i in range(n):
+        for i in range(stop - start):
             k = labels[start + i]
-            block_losses[block, k] += weights[start + i] * (log_normaliser[i] - out_scores[k, i])
-
-
-_NOTHING = np.empty((0, 0))
+            block_losses[block, k] += weights[start + i] * (log_normaliser[i] - new_scores[k, out_start + i])
 
 
 def trial_losses(
     scores: Floats, labels: Integers, weights: Floats, leaf_ids: AnyArray, update: Update, workers: Workers
 ) -> Floats:
     """Class losses that the scores would have after the update, shape (n_classes,)."""
-    return apply_update(scores, labels, weights, leaf_ids, update, _NOTHING, _NOTHING, workers)
+    n_classes, n_samples = scores.shape
+    block_losses = np.empty((count_blocks(n_samples), n_classes))
+
+    def try_blocks(first: int, last: int) -> None:
+        spare = np.empty((2, n_classes, min(ROWS_PER_BLOCK, n_samples - 1)))
+        _apply_blocks(scores, labels, weights, leaf_ids, update, spare[0], spare[1], block_losses, first, last)
+
+    workers.over_rows(n_samples, try_blocks)
+    return block_losses.sum(axis=0)
 
 
 def apply_update(

@@ -44,18 +44,19 @@ def exp_nonpositive(x):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def softmax_block(scores, probabilities, log_normaliser, n):  # type: ignore[no-untyped-def]
-    """Write the softmax of the first `n` samples, and log(sum(exp(scores))) to `log_normaliser`."""
+def softmax_block(scores, probabilities, log_normaliser, start, stop):  # type: ignore[no-untyped-def]
+    """Write the softmax of samples start..stop, and log(sum(exp(scores))) to the front of `log_normaliser`."""
+    n = stop - start
     n_classes = scores.shape[0]
     largest = np.full(n, -np.inf)
     total = np.zeros(n)
     for k in range(n_classes):
-        row = scores[k]
+        row = scores[k, start:stop]
         for i in range(n):
             largest[i] = row[i] if row[i] > largest[i] else largest[i]
     for k in range(n_classes):
-        row = scores[k]
-        out = probabilities[k]
+        row = scores[k, start:stop]
+        out = probabilities[k, start:stop]
         for i in range(n):
             e = exp_nonpositive(row[i] - largest[i])
             out[i] = e
@@ -64,7 +65,7 @@ def softmax_block(scores, probabilities, log_normaliser, n):  # type: ignore[no-
         log_normaliser[i] = np.log(total[i]) + largest[i]
         total[i] = 1.0 / total[i]
     for k in range(n_classes):
-        out = probabilities[k]
+        out = probabilities[k, start:stop]
         for i in range(n):
             out[i] *= total[i]
 
@@ -79,7 +80,7 @@ def softmax_blocks(  # type: ignore[no-untyped-def]
     for block in range(first_block, last_block):
         start = block * ROWS_PER_BLOCK
         stop = min(start + ROWS_PER_BLOCK, n_samples)
-        softmax_block(scores[:, start:stop], probabilities[:, start:stop], log_normaliser, stop - start)
+        softmax_block(scores, probabilities, log_normaliser, start, stop)
         block_losses[block] = 0.0
         for i in range(start, stop):
             k = labels[i]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abc_plugins.core.arrays import AnyArray, Floats
-from abc_plugins.core.columns import STORED
+from abc_plugins.core.fixedpoint import to_float
 from abc_plugins.core.jit import kernel
 
 NONE_ALLOWED = -2
@@ -48,24 +48,23 @@ class SplitRules(NamedTuple):
 
 
 class Thresholds(NamedTuple):
-    """Work space: the thresholds of one feature that lie between samples of the node, and what is left of them.
+    """Work space for the thresholds of one feature; all arrays have one entry a bin.
 
-    All arrays have one entry a bin. `z` and `wh` are cell sums, `z_sum` and `denominator` the same as numbers of the
-    gain; whole numbers times a power of two, they are exact. Missing values are not in them.
+    Attributes
+    ----------
+    left_z, left_wh : arrays of int64
+        Cell sums of all present values up to this bin.
+    score : array of float64
     """
 
-    bin: AnyArray
-    z: AnyArray
-    wh: AnyArray
-    z_sum: Floats
-    denominator: Floats
+    left_z: AnyArray
+    left_wh: AnyArray
     score: Floats
 
 
 def make_thresholds(n_bins: int) -> Thresholds:
     """Allocate the work space for features of up to `n_bins` bins."""
-    integers = [np.empty(n_bins, dtype=np.int64) for _ in range(3)]
-    return Thresholds(*integers, *(np.empty(n_bins) for _ in range(3)))
+    return Thresholds(np.empty(n_bins, dtype=np.int64), np.empty(n_bins, dtype=np.int64), np.empty(n_bins))
 
 
 class Split(NamedTuple):
@@ -87,8 +86,8 @@ class Split(NamedTuple):
 def _denominator(wh, rules, h_unit):  # type: ignore[no-untyped-def]
     """Sum of hessians or weight of a node: what the gain divides by, but for `reg_lambda`."""
     if rules.second_order:
-        return (wh & rules.hessian_mask) * h_unit
-    return (wh >> rules.hessian_bits) * rules.weight_per_unit
+        return to_float(wh & rules.hessian_mask) * h_unit
+    return to_float(wh >> rules.hessian_bits) * rules.weight_per_unit
 
 
 @kernel
@@ -121,83 +120,70 @@ def _missing_sums(columns, f, hist, node_z, node_wh):  # type: ignore[no-untyped
 
 
 @kernel
-def _list_thresholds(columns, f, hist, present_z, present_wh, rules, z_unit, h_unit, out):  # type: ignore[no-untyped-def]
-    """List the thresholds of a feature in increasing order: out[:n_low] and out[high:n_bins].
+def _sum_from_left(columns, f, hist, present_z, present_wh, out):  # type: ignore[no-untyped-def]
+    """Fill in what lies left of every threshold, missing values apart.
 
     Sums run from the left up to the default bin and from the right down to it, so that its own sum is never needed.
-    A bin without samples is passed over: it makes the same split as the one before.
-
-    Returns
-    -------
-    n_low, high : int
     """
-    first = columns.first_cell[f]
+    # Arrays are taken out of their tuples first: inside a loop that would count references each time.
+    left_z, left_wh, _ = out
     n_bins = columns.n_bins[f]
     default_bin = columns.default_bin[f]
     has_default = 0 <= default_bin < n_bins
-    n_low = 0
-    high = n_bins
+    cells = hist[columns.first_cell[f] : columns.first_cell[f] + columns.n_cells[f]]
     z = 0
     wh = 0
     for b in range(default_bin if has_default else n_bins):
-        if hist[first + b, 1] != 0:
-            z += hist[first + b, 0]
-            wh += hist[first + b, 1]
-            out.bin[n_low] = b
-            out.z[n_low] = z
-            out.wh[n_low] = wh
-            out.z_sum[n_low] = z * z_unit
-            out.denominator[n_low] = _denominator(wh, rules, h_unit)
-            n_low += 1
+        z += cells[b, 0]
+        wh += cells[b, 1]
+        left_z[b] = z
+        left_wh[b] = wh
     if has_default:
         z = present_z
         wh = present_wh
-        for b in range(n_bins - 1, default_bin - 1, -1):
-            cell = first + b - 1  # the default bin has none
-            if b == default_bin or hist[cell, 1] != 0:
-                high -= 1
-                out.bin[high] = b
-                out.z[high] = z
-                out.wh[high] = wh
-                out.z_sum[high] = z * z_unit
-                out.denominator[high] = _denominator(wh, rules, h_unit)
-                if b != default_bin:
-                    z -= hist[cell, 0]
-                    wh -= hist[cell, 1]
-    return n_low, high
+        for b in range(n_bins - 1, default_bin, -1):
+            left_z[b] = z
+            left_wh[b] = wh
+            # The default bin has no cell: those above it have moved down by one.
+            z -= cells[b - 1, 0]
+            wh -= cells[b - 1, 1]
+        left_z[default_bin] = z
+        left_wh[default_bin] = wh
 
 
 @kernel
 def _best_threshold(  # type: ignore[no-untyped-def]
-    thresholds, start, stop, node_z, node_wh, missing_z, missing_wh, rules, z_unit, h_unit, floor
+    thresholds, n_bins, node_z, node_wh, missing_z, missing_wh, rules, z_unit, h_unit, floor
 ):
-    """Best of the thresholds start..stop with these missing values on the left: (score, position).
+    """Best threshold with these missing values on the left: (score, bin).
 
-    The position is NONE_ALLOWED if no threshold is, NONE_BETTER if none exceeds the floor.
+    A bin without samples has the score of the one before, which wins the tie. The bin is NONE_ALLOWED if no threshold
+    is, NONE_BETTER if none exceeds the floor.
     """
+    left_z, left_wh, scores = thresholds
     # Children grow and shrink with the threshold: those allowed lie next to each other.
-    while start < stop and not _is_allowed(thresholds.wh[start] + missing_wh, rules, h_unit):
+    start = 0
+    stop = n_bins
+    while start < stop and not _is_allowed(left_wh[start] + missing_wh, rules, h_unit):
         start += 1
-    while start < stop and not _is_allowed(node_wh - thresholds.wh[stop - 1] - missing_wh, rules, h_unit):
+    while start < stop and not _is_allowed(node_wh - left_wh[stop - 1] - missing_wh, rules, h_unit):
         stop -= 1
     if start == stop:
         return floor, NONE_ALLOWED
-    all_z = node_z * z_unit
-    all_below = _denominator(node_wh, rules, h_unit)
-    more_z = missing_z * z_unit
-    more_below = _denominator(missing_wh, rules, h_unit)
-    for j in range(start, stop):
-        left_z = thresholds.z_sum[j] + more_z
-        left_below = thresholds.denominator[j] + more_below
-        thresholds.score[j] = _score(left_z, left_below + rules.reg_lambda) + _score(
-            all_z - left_z, all_below - left_below + rules.reg_lambda
+    node_z_sum = to_float(node_z) * z_unit
+    node_below = _denominator(node_wh, rules, h_unit)
+    for b in range(start, stop):
+        z_sum = to_float(left_z[b] + missing_z) * z_unit
+        below = _denominator(left_wh[b] + missing_wh, rules, h_unit)
+        scores[b] = _score(z_sum, below + rules.reg_lambda) + _score(
+            node_z_sum - z_sum, node_below - below + rules.reg_lambda
         )
-    position = NONE_BETTER
-    for j in range(start, stop):
-        if thresholds.score[j] > floor:
-            floor = thresholds.score[j]
-            position = j
-    return floor, position
+    best = NONE_BETTER
+    for b in range(start, stop):
+        if scores[b] > floor:
+            floor = scores[b]
+            best = b
+    return floor, best
 
 
 @kernel
@@ -209,41 +195,28 @@ def _best_of_feature(  # type: ignore[no-untyped-def]
     The bin is NONE_ALLOWED if no threshold is, NONE_BETTER if some are but none exceeds the floor.
     """
     missing_z, missing_wh = _missing_sums(columns, f, hist, node_z, node_wh)
-    n_low, high = _list_thresholds(
-        columns, f, hist, node_z - missing_z, node_wh - missing_wh, rules, z_unit, h_unit, thresholds
-    )
+    _sum_from_left(columns, f, hist, node_z - missing_z, node_wh - missing_wh, thresholds)
     best_score = floor
     best_bin = NONE_ALLOWED
     best_missing_left = False
     best_z = 0
     best_wh = 0
-    for side in range(2 if missing_wh != 0 else 1):
+    any_missing = missing_wh != 0
+    for side in range(2 if any_missing else 1):
         # First with the missing values on the left, then on the right.
-        left_missing_z = missing_z if side == 0 else 0
-        left_missing_wh = missing_wh if side == 0 else 0
-        for part in range(2):
-            score, j = _best_threshold(
-                thresholds,
-                0 if part == 0 else high,
-                n_low if part == 0 else columns.n_bins[f],
-                node_z,
-                node_wh,
-                left_missing_z,
-                left_missing_wh,
-                rules,
-                z_unit,
-                h_unit,
-                best_score,
-            )
-            if j < 0:
-                best_bin = max(best_bin, j)
-                continue
+        if side == 1:
+            missing_z = 0
+            missing_wh = 0
+        score, b = _best_threshold(
+            thresholds, columns.n_bins[f], node_z, node_wh, missing_z, missing_wh, rules, z_unit, h_unit, best_score
+        )
+        if b >= 0:
             best_score = score
-            best_bin = thresholds.bin[j]
-            best_z = thresholds.z[j] + left_missing_z
-            best_wh = thresholds.wh[j] + left_missing_wh
-            best_missing_left = side == 0
-    if missing_wh == 0:
+            best_z = thresholds.left_z[b] + missing_z
+            best_wh = thresholds.left_wh[b] + missing_wh
+            best_missing_left = missing_wh != 0
+        best_bin = max(best_bin, b) if b < 0 else b
+    if not any_missing:
         # A missing value that turns up later goes with the heavier child.
         best_missing_left = best_wh >> rules.hessian_bits >= (node_wh - best_wh) >> rules.hessian_bits
     return best_score, best_bin, best_missing_left, best_z, best_wh
@@ -271,7 +244,7 @@ def find_best_split(columns, hist, node_z, node_wh, usable, rules, z_unit, h_uni
     -------
     Split
     """
-    node_score = _score(node_z * z_unit, _denominator(node_wh, rules, h_unit) + rules.reg_lambda)
+    node_score = _score(to_float(node_z) * z_unit, _denominator(node_wh, rules, h_unit) + rules.reg_lambda)
     best_score = node_score * (1.0 + _SMALLEST_RELATIVE_GAIN)
     best = Split(0.0, -1, NONE_ALLOWED, False, 0, 0)
     for f in range(columns.feature.size):
