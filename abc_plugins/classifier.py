@@ -304,9 +304,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
             weights = weights * compute_sample_weight(self.class_weight, y)
         return weights
 
-    def _eval_sets(
-        self, eval_set: Any, names: list[str] | None, n_features: int, classes: AnyArray
-    ) -> list[EvalSet]:
+    def _eval_sets(self, eval_set: Any, names: list[str] | None, n_features: int, classes: AnyArray) -> list[EvalSet]:
         if eval_set is None:
             return []
         if isinstance(eval_set, tuple):
@@ -388,9 +386,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         return scores - scores.mean(axis=1, keepdims=True)
 
 
-def _make_eval_set(
-    name: str, values: AnyArray, codes: Integers, weights: Floats | None, classes: AnyArray
-) -> EvalSet:
+def _make_eval_set(name: str, values: AnyArray, codes: Integers, weights: Floats | None, classes: AnyArray) -> EvalSet:
     return EvalSet(
         name=name,
         X=values,

@@ -99,8 +99,12 @@ class Metrics:
         name = _ALIASES.get(metric, metric) if isinstance(metric, str) else metric
         if not isinstance(name, str) or name not in _BUILT_IN:
             allowed = ", ".join(repr(known) for known in _BUILT_IN)
-            fail("eval_metric", metric, f"{allowed}, a function (y_true, y_proba) -> (name, value, higher_is_better), "
-                 "or a list of them", ValueError if isinstance(metric, str) else TypeError)
+            fail(
+                "eval_metric",
+                metric,
+                f"{allowed}, a function (y_true, y_proba) -> (name, value, higher_is_better), or a list of them",
+                ValueError if isinstance(metric, str) else TypeError,
+            )
         return name
 
     def evaluate(self, eval_set: EvalSet) -> list[tuple[str, float]]:

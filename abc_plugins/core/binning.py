@@ -86,7 +86,7 @@ def _first_of_runs(values: Floats) -> AnyArray:
 
 
 @kernel
-def _spread_over_bins(masses, max_bins):  # type: ignore[no-untyped-def]
+def _spread_over_bins(masses, max_bins):
     """Group sorted distinct values into bins of about equal mass; return the last value of every bin.
 
     A bin is closed when it has its share of the mass that is left, so that a few very frequent values do not use
@@ -110,7 +110,7 @@ def _spread_over_bins(masses, max_bins):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _to_bins(column, edges, missing_bin, out):  # type: ignore[no-untyped-def]
+def _to_bins(column, edges, missing_bin, out):
     """Bin of every value: the number of edges below it."""
     n_edges = edges.size
     for i in range(column.size):

@@ -23,9 +23,10 @@ def check_integer(
     allowed = allowed or f"a whole number{_range_text(minimum, maximum)}"
     if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
         fail(name, value, allowed, TypeError)
-    if (minimum is not None and value < minimum) or (maximum is not None and value > maximum):
+    number = int(value)
+    if (minimum is not None and number < minimum) or (maximum is not None and number > maximum):
         fail(name, value, allowed)
-    return int(value)
+    return number
 
 
 def check_real(

@@ -86,7 +86,9 @@ def make_columns(features: Sequence[FeatureBins], bins: Bins) -> Columns:
     first_cell = np.zeros(kept.size, dtype=np.int64)
     first_cell[1:] = np.cumsum(n_cells)[:-1]
     group_cell = np.append(first_cell, n_cells.sum())[group_feature]
-    entries, row_start, row_width, group_entry = _make_entries(codes, first_cell, default_bin, group_feature, group_cell)
+    entries, row_start, row_width, group_entry = _make_entries(
+        codes, first_cell, default_bin, group_feature, group_cell
+    )
     return Columns(
         codes=codes,
         entries=entries,
@@ -156,7 +158,7 @@ def _make_entries(
 
 
 @kernel
-def _count_entries(codes, default_bin, first_feature, last_feature, counts):  # type: ignore[no-untyped-def]
+def _count_entries(codes, default_bin, first_feature, last_feature, counts):
     """Add the number of entries of every sample to `counts`."""
     for f in range(first_feature, last_feature):
         for i in range(counts.size):
@@ -164,9 +166,7 @@ def _count_entries(codes, default_bin, first_feature, last_feature, counts):  # 
 
 
 @kernel
-def _fill_entries(  # type: ignore[no-untyped-def]
-    codes, first_cell, default_bin, first_feature, last_feature, position, entries
-):
+def _fill_entries(codes, first_cell, default_bin, first_feature, last_feature, position, entries):
     """Write the entries of one group; `position` holds where the next entry of every sample goes."""
     for f in range(first_feature, last_feature):
         default = default_bin[f]

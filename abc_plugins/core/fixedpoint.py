@@ -53,7 +53,7 @@ def weigh(weights: Floats) -> WeightUnits:
 
 
 @kernel
-def _power_of_two_below(total, bits):  # type: ignore[no-untyped-def]
+def _power_of_two_below(total, bits):
     """The largest power of two that times `total` stays below 2**bits; 0 if there is nothing to scale."""
     if not total > 0.0:
         return 0.0
@@ -62,19 +62,19 @@ def _power_of_two_below(total, bits):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _round(x):  # type: ignore[no-untyped-def]
+def _round(x):
     """Nearest integer of a number below 2**51, without a branch: LLVM vectorises loops over it."""
     return np.float64(x + _ROUNDER).view(np.int64) - np.float64(_ROUNDER).view(np.int64)
 
 
 @kernel
-def to_float(sum_):  # type: ignore[no-untyped-def]
+def to_float(sum_):
     """The float64 of a sum of less than 2**51, without rounding; LLVM vectorises it where it cannot a conversion."""
     return np.int64(sum_ + np.float64(_ROUNDER).view(np.int64)).view(np.float64) - _ROUNDER
 
 
 @kernel
-def to_fixed_point(z, h, units, hessian_bits, out):  # type: ignore[no-untyped-def]
+def to_fixed_point(z, h, units, hessian_bits, out):
     """Write (z, weight and h) of every sample to `out`, shape (n_samples, 2).
 
     Returns

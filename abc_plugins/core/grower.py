@@ -67,7 +67,7 @@ class TreeGrower:
 
         def grow_one(t: int, thread: int) -> None:
             plus, minus = pairs[t]
-            tree = TreeNodes(*(field[t] for field in self._nodes))
+            tree = TreeNodes._make(field[t] for field in self._nodes)
             self._n_nodes[t] = grow_tree(
                 data.columns,
                 probabilities,
@@ -97,7 +97,7 @@ class TreeGrower:
 
     def _to_tree(self, t: int, plus: int, minus: int, values: Floats) -> Tree:
         n_nodes = self._n_nodes[t]
-        nodes = TreeNodes(*(field[t, :n_nodes].copy() for field in self._nodes))
+        nodes = TreeNodes._make(field[t, :n_nodes].copy() for field in self._nodes)
         inner = nodes.feature != LEAF
         thresholds = np.zeros(n_nodes)
         thresholds[inner] = self._data.thresholds(nodes.feature[inner], nodes.bin[inner])

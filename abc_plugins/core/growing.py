@@ -96,8 +96,22 @@ def make_workspace(columns: Columns, num_leaves: int) -> WorkSpace:
 
 
 @kernel
-def grow_tree(  # type: ignore[no-untyped-def]
-    columns, probabilities, labels, weights, units, sample, usable, plus, minus, num_leaves, rules, work, tree, leaf_ids, leaf_sums
+def grow_tree(
+    columns,
+    probabilities,
+    labels,
+    weights,
+    units,
+    sample,
+    usable,
+    plus,
+    minus,
+    num_leaves,
+    rules,
+    work,
+    tree,
+    leaf_ids,
+    leaf_sums,
 ):
     """Grow the tree of class `plus` with base `minus`.
 
@@ -148,7 +162,7 @@ def grow_tree(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _set_leaf(node, sums_z, sums_wh, rules, work, tree):  # type: ignore[no-untyped-def]
+def _set_leaf(node, sums_z, sums_wh, rules, work, tree):
     """Make `node` a leaf that has not been searched."""
     tree.feature[node] = -1
     tree.bin[node] = 0
@@ -163,7 +177,7 @@ def _set_leaf(node, sums_z, sums_wh, rules, work, tree):  # type: ignore[no-unty
 
 
 @kernel
-def _make_root(columns, sample, usable, rules, work, tree):  # type: ignore[no-untyped-def]
+def _make_root(columns, sample, usable, rules, work, tree):
     work.rows[: sample.size] = sample
     work.start[0] = 0
     work.stop[0] = sample.size
@@ -180,7 +194,7 @@ def _make_root(columns, sample, usable, rules, work, tree):  # type: ignore[no-u
 
 
 @kernel
-def _search(columns, node, rules, z_unit, h_unit, work):  # type: ignore[no-untyped-def]
+def _search(columns, node, rules, z_unit, h_unit, work):
     """Find the best split of a leaf whose histogram is ready."""
     if work.sums[node, 1] - rules.min_wh < rules.min_wh:
         return
@@ -205,7 +219,7 @@ def _search(columns, node, rules, z_unit, h_unit, work):  # type: ignore[no-unty
 
 
 @kernel
-def _partition(codes, last_left, missing_left, missing_code, rows, rows_aside):  # type: ignore[no-untyped-def]
+def _partition(codes, last_left, missing_left, missing_code, rows, rows_aside):
     """Move the samples that go left to the front of `rows`, keeping the order on both sides; return their number."""
     also_left = missing_code if missing_left else last_left
     n_left = 0
@@ -224,7 +238,7 @@ def _partition(codes, last_left, missing_left, missing_code, rows, rows_aside): 
 
 
 @kernel
-def _split_node(columns, node, left, rules, work, tree):  # type: ignore[no-untyped-def]
+def _split_node(columns, node, left, rules, work, tree):
     """Split a leaf into the nodes `left` and `left` + 1."""
     right = left + 1
     f = work.split_feature[node]
@@ -256,7 +270,7 @@ def _split_node(columns, node, left, rules, work, tree):  # type: ignore[no-unty
 
 
 @kernel
-def _prepare_children(columns, parent, left, free_slot, rules, z_unit, h_unit, work):  # type: ignore[no-untyped-def]
+def _prepare_children(columns, parent, left, free_slot, rules, z_unit, h_unit, work):
     """Histograms and best splits of two new leaves: sum over the smaller one, subtract for the larger one."""
     smaller = left
     larger = left + 1
@@ -276,7 +290,7 @@ def _prepare_children(columns, parent, left, free_slot, rules, z_unit, h_unit, w
 
 
 @kernel
-def _finish_leaves(n_nodes, work, tree, leaf_ids, leaf_sums):  # type: ignore[no-untyped-def]
+def _finish_leaves(n_nodes, work, tree, leaf_ids, leaf_sums):
     """Leaf of every sample that the tree was grown from, and sums of z and h of every leaf."""
     z = work.z
     h = work.h
@@ -293,7 +307,7 @@ def _finish_leaves(n_nodes, work, tree, leaf_ids, leaf_sums):  # type: ignore[no
 
 
 @kernel
-def _send_down(columns, tree, leaf_ids):  # type: ignore[no-untyped-def]
+def _send_down(columns, tree, leaf_ids):
     """Leaf of every sample, whether the tree was grown from it or not."""
     for i in range(leaf_ids.size):
         node = 0

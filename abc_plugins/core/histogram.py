@@ -10,7 +10,7 @@ _AHEAD = 12
 
 
 @kernel
-def build_histogram(columns, rows, cells, hist):  # type: ignore[no-untyped-def]
+def build_histogram(columns, rows, cells, hist):
     """Fill `hist` with the sums over the samples `rows`.
 
     Parameters
@@ -33,7 +33,7 @@ def build_histogram(columns, rows, cells, hist):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _add_even_rows(entries, width, rows, cells, hist):  # type: ignore[no-untyped-def]
+def _add_even_rows(entries, width, rows, cells, hist):
     """Add samples that have `width` entries each."""
     n = rows.size
     for j in range(n):
@@ -49,7 +49,7 @@ def _add_even_rows(entries, width, rows, cells, hist):  # type: ignore[no-untype
 
 
 @kernel
-def _add_uneven_rows(entries, row_start, rows, cells, hist):  # type: ignore[no-untyped-def]
+def _add_uneven_rows(entries, row_start, rows, cells, hist):
     """Add samples whose entries begin at `row_start`."""
     n = rows.size
     for j in range(n):
@@ -64,7 +64,7 @@ def _add_uneven_rows(entries, row_start, rows, cells, hist):  # type: ignore[no-
 
 
 @kernel
-def subtract_histogram(parent, child, columns, usable):  # type: ignore[no-untyped-def]
+def subtract_histogram(parent, child, columns, usable):
     """Turn the parent's histogram into that of the other child, for the usable features."""
     first_cell = columns.first_cell
     n_cells = columns.n_cells

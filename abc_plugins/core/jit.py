@@ -8,18 +8,17 @@ thread layers are either not safe to call from several threads or not safe to fo
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numba
 
-Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+Kernel = Callable[..., Any]
 
 
 def kernel(function: Kernel) -> Kernel:
     """Compile `function` on first use, without the GIL, and keep the machine code on disk where possible."""
     try:
-        return numba.njit(nogil=True, cache=True, error_model="numpy")(function)  # type: ignore[no-any-return]
+        return numba.njit(nogil=True, cache=True, error_model="numpy")(function)
     except RuntimeError:
         # No folder can be written to: neither next to the source, nor NUMBA_CACHE_DIR, nor the user's cache.
-        return numba.njit(nogil=True, error_model="numpy")(function)  # type: ignore[no-any-return]
-
+        return numba.njit(nogil=True, error_model="numpy")(function)

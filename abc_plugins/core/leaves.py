@@ -67,7 +67,7 @@ def newton_steps(sums: Floats, rules: LeafRules) -> Floats:
 
 
 @kernel
-def _add_update(scores, leaf_ids, update, start, stop, out, out_start):  # type: ignore[no-untyped-def]
+def _add_update(scores, leaf_ids, update, start, stop, out, out_start):
     """Write the scores of samples start..stop after the update to `out`, from column `out_start` on."""
     n = stop - start
     out_stop = out_start + n
@@ -89,16 +89,24 @@ def _add_update(scores, leaf_ids, update, start, stop, out, out_start):  # type:
 
 
 @kernel
-def _apply_blocks(  # type: ignore[no-untyped-def]
-    scores, labels, weights, leaf_ids, update, new_scores, probabilities, block_losses, first_block, last_block
+def _apply_blocks(
+    scores,
+    labels,
+    weights,
+    leaf_ids,
+    update,
+    is_trial,
+    new_scores,
+    probabilities,
+    block_losses,
+    first_block,
+    last_block,
 ):
     """New scores, their softmax and the class losses of some blocks of samples.
 
-    If `new_scores` and `probabilities` have room for one block only, they are work space: a trial of which only the
-    losses are wanted.
+    In a trial only the losses are wanted: `new_scores` and `probabilities` are work space of the size of one block.
     """
     n_samples = scores.shape[1]
-    is_trial = new_scores.shape[1] < n_samples
     log_normaliser = np.empty(ROWS_PER_BLOCK)
     for block in range(first_block, last_block):
         start = block * ROWS_PER_BLOCK
@@ -121,8 +129,8 @@ def trial_losses(
     block_losses = np.empty((count_blocks(n_samples), n_classes))
 
     def try_blocks(first: int, last: int) -> None:
-        spare = np.empty((2, n_classes, min(ROWS_PER_BLOCK, n_samples - 1)))
-        _apply_blocks(scores, labels, weights, leaf_ids, update, spare[0], spare[1], block_losses, first, last)
+        spare = np.empty((2, n_classes, ROWS_PER_BLOCK))
+        _apply_blocks(scores, labels, weights, leaf_ids, update, True, spare[0], spare[1], block_losses, first, last)
 
     workers.over_rows(n_samples, try_blocks)
     return block_losses.sum(axis=0)
@@ -149,7 +157,7 @@ def apply_update(
     workers.over_rows(
         n_samples,
         lambda first, last: _apply_blocks(
-            scores, labels, weights, leaf_ids, update, new_scores, probabilities, block_losses, first, last
+            scores, labels, weights, leaf_ids, update, False, new_scores, probabilities, block_losses, first, last
         ),
     )
     return block_losses.sum(axis=0)

@@ -21,7 +21,7 @@ _SMALLEST_EXPONENT = -708.0  # exp of anything smaller would not be a normal num
 
 
 @kernel
-def exp_nonpositive(x):  # type: ignore[no-untyped-def]
+def exp_nonpositive(x):
     """exp(x) for x <= 0 to about one unit in the last place, without a branch: LLVM vectorises loops over it."""
     x = max(x, _SMALLEST_EXPONENT)
     rounded = x * _LOG2_E + _ROUNDER
@@ -44,7 +44,7 @@ def exp_nonpositive(x):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def softmax_block(scores, probabilities, log_normaliser, start, stop):  # type: ignore[no-untyped-def]
+def softmax_block(scores, probabilities, log_normaliser, start, stop):
     """Write the softmax of samples start..stop, and log(sum(exp(scores))) to the front of `log_normaliser`."""
     n = stop - start
     n_classes = scores.shape[0]
@@ -71,9 +71,7 @@ def softmax_block(scores, probabilities, log_normaliser, start, stop):  # type: 
 
 
 @kernel
-def softmax_blocks(  # type: ignore[no-untyped-def]
-    scores, labels, weights, probabilities, block_losses, first_block, last_block
-):
+def softmax_blocks(scores, labels, weights, probabilities, block_losses, first_block, last_block):
     """Softmax and per-class log loss of some blocks of samples; `block_losses` has shape (n_blocks, K)."""
     n_samples = scores.shape[1]
     log_normaliser = np.empty(ROWS_PER_BLOCK)
@@ -88,7 +86,7 @@ def softmax_blocks(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def derivatives(probabilities, labels, weights, plus, minus, z, h):  # type: ignore[no-untyped-def]
+def derivatives(probabilities, labels, weights, plus, minus, z, h):
     """Residual z and weight h of every sample for the tree of class `plus` with base class `minus`.
 
     With `minus` = CLASSIC these are the classic r - p and p (1 - p). Swapping `plus` and `minus` negates z and

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -203,7 +204,7 @@ class FlatTrees:
         return [tuple(trees[starts[m] : starts[m + 1]]) for m in range(starts.size - 1)]
 
 
-NODE_DTYPES = {
+NODE_DTYPES: dict[str, np.dtype[Any]] = {
     "feature": np.dtype(np.int32),
     "threshold": np.dtype(np.float64),
     "missing_left": np.dtype(np.bool_),

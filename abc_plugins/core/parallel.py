@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -69,7 +70,7 @@ class Workers:
         n_blocks = count_blocks(n_rows)
         shares = min(self.n_threads, n_blocks)
         bounds = [n_blocks * share // max(shares, 1) for share in range(shares + 1)]
-        self._run([lambda share=share: work(bounds[share], bounds[share + 1]) for share in range(shares)])
+        self._run([partial(work, bounds[share], bounds[share + 1]) for share in range(shares)])
 
     def over_items(self, items: Sequence[Any], work: Callable[[Any, int], Any]) -> None:
         """Call `work(item, thread)` for every item; each thread takes the next item when it is free."""
@@ -80,7 +81,7 @@ class Workers:
                 work(item, thread)
 
         threads = min(self.n_threads, len(items))
-        self._run([lambda thread=thread: drain(thread) for thread in range(threads)])
+        self._run([partial(drain, thread) for thread in range(threads)])
 
     def _run(self, tasks: Iterable[Callable[[], Any]]) -> None:
         tasks = list(tasks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +19,7 @@ _ROWS_PER_COPY = 64 * ROWS_PER_BLOCK
 
 
 @kernel
-def _add_blocks(  # type: ignore[no-untyped-def]
+def _add_blocks(
     X,
     node_start,
     plus,
@@ -70,25 +71,22 @@ def add_tree_scores(
     """
     first_tree, last_tree = trees.round_start[first_round], trees.round_start[last_round]
     for start in range(0, X.shape[0], _ROWS_PER_COPY):
-        part = np.ascontiguousarray(X[start : start + _ROWS_PER_COPY], dtype=np.float64)
-        part_scores = scores[start : start + _ROWS_PER_COPY]
-        workers.over_rows(
-            part.shape[0],
-            lambda first, last, part=part, part_scores=part_scores: _add_blocks(
-                part,
-                trees.node_start,
-                trees.plus,
-                trees.minus,
-                trees.feature,
-                trees.threshold,
-                trees.missing_left,
-                trees.left,
-                trees.right,
-                trees.value,
-                first_tree,
-                last_tree,
-                part_scores,
-                first,
-                last,
-            ),
+        rows = slice(start, start + _ROWS_PER_COPY)
+        part = np.ascontiguousarray(X[rows], dtype=np.float64)
+        add_blocks = partial(
+            _add_blocks,
+            part,
+            trees.node_start,
+            trees.plus,
+            trees.minus,
+            trees.feature,
+            trees.threshold,
+            trees.missing_left,
+            trees.left,
+            trees.right,
+            trees.value,
+            first_tree,
+            last_tree,
+            scores[rows],
         )
+        workers.over_rows(part.shape[0], add_blocks)

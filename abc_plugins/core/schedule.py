@@ -166,7 +166,8 @@ def check_search(search: int | str, n_classes: int | None) -> int | str:
             fail("search", search, 'a whole number of at least 1, or "all"')
         return search
     limit = "" if n_classes is None else f" up to the number of classes ({n_classes})"
-    return check_integer("search", search, minimum=1, maximum=n_classes, allowed=f'a whole number from 1{limit}, or "all"')
+    allowed = f'a whole number from 1{limit}, or "all"'
+    return check_integer("search", search, minimum=1, maximum=n_classes, allowed=allowed)
 
 
 def _comparable(loss: float) -> float:

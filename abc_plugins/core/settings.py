@@ -53,6 +53,8 @@ def check_settings(**values: Any) -> Settings:
         Naming the parameter, its value and what is allowed.
     """
     clip = values["leaf_clip"]
+    if clip is not None:
+        clip = check_real("leaf_clip", clip, above=0.0, allowed="a number larger than 0, or None")
     return Settings(
         method=check_choice("method", values["method"], METHODS),
         n_estimators=check_integer("n_estimators", values["n_estimators"], minimum=1),
@@ -64,7 +66,7 @@ def check_settings(**values: Any) -> Settings:
         min_samples_leaf=check_real("min_samples_leaf", values["min_samples_leaf"], above=0.0),
         min_child_weight=check_real("min_child_weight", values["min_child_weight"], minimum=0.0),
         reg_lambda=check_real("reg_lambda", values["reg_lambda"], minimum=0.0),
-        leaf_clip=None if clip is None else check_real("leaf_clip", clip, above=0.0, allowed="a number larger than 0, or None"),
+        leaf_clip=clip,
         max_bins=check_integer("max_bins", values["max_bins"], minimum=2, maximum=MAX_BINS),
         subsample=check_real("subsample", values["subsample"], above=0.0, maximum=1.0),
         colsample=check_real("colsample", values["colsample"], above=0.0, maximum=1.0),

@@ -83,7 +83,7 @@ class Split(NamedTuple):
 
 
 @kernel
-def _denominator(wh, rules, h_unit):  # type: ignore[no-untyped-def]
+def _denominator(wh, rules, h_unit):
     """Sum of hessians or weight of a node: what the gain divides by, but for `reg_lambda`."""
     if rules.second_order:
         return to_float(wh & rules.hessian_mask) * h_unit
@@ -91,19 +91,19 @@ def _denominator(wh, rules, h_unit):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _score(z_sum, denominator):  # type: ignore[no-untyped-def]
+def _score(z_sum, denominator):
     """z**2 / denominator of a node."""
     return z_sum * z_sum / denominator if denominator > 0.0 else 0.0
 
 
 @kernel
-def _is_allowed(wh, rules, h_unit):  # type: ignore[no-untyped-def]
+def _is_allowed(wh, rules, h_unit):
     """Whether a child with these packed sums is large enough."""
     return wh >= rules.min_wh and (rules.min_hessian == 0.0 or (wh & rules.hessian_mask) * h_unit >= rules.min_hessian)
 
 
 @kernel
-def _missing_sums(columns, f, hist, node_z, node_wh):  # type: ignore[no-untyped-def]
+def _missing_sums(columns, f, hist, node_z, node_wh):
     """Sums of a feature's missing values: the last cell, or what all cells leave of the node."""
     if not columns.has_missing[f]:
         return 0, 0
@@ -120,7 +120,7 @@ def _missing_sums(columns, f, hist, node_z, node_wh):  # type: ignore[no-untyped
 
 
 @kernel
-def _sum_from_left(columns, f, hist, present_z, present_wh, out):  # type: ignore[no-untyped-def]
+def _sum_from_left(columns, f, hist, present_z, present_wh, out):
     """Fill in what lies left of every threshold, missing values apart.
 
     Sums run from the left up to the default bin and from the right down to it, so that its own sum is never needed.
@@ -152,9 +152,7 @@ def _sum_from_left(columns, f, hist, present_z, present_wh, out):  # type: ignor
 
 
 @kernel
-def _best_threshold(  # type: ignore[no-untyped-def]
-    thresholds, n_bins, node_z, node_wh, missing_z, missing_wh, rules, z_unit, h_unit, floor
-):
+def _best_threshold(thresholds, n_bins, node_z, node_wh, missing_z, missing_wh, rules, z_unit, h_unit, floor):
     """Best threshold with these missing values on the left: (score, bin).
 
     A bin without samples has the score of the one before, which wins the tie. The bin is NONE_ALLOWED if no threshold
@@ -187,9 +185,7 @@ def _best_threshold(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _best_of_feature(  # type: ignore[no-untyped-def]
-    columns, f, hist, node_z, node_wh, rules, z_unit, h_unit, floor, thresholds
-):
+def _best_of_feature(columns, f, hist, node_z, node_wh, rules, z_unit, h_unit, floor, thresholds):
     """Best split on one feature whose score exceeds `floor`: (score, bin, missing_left, left_z, left_wh).
 
     The bin is NONE_ALLOWED if no threshold is, NONE_BETTER if some are but none exceeds the floor.
@@ -223,7 +219,7 @@ def _best_of_feature(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def find_best_split(columns, hist, node_z, node_wh, usable, rules, z_unit, h_unit, thresholds):  # type: ignore[no-untyped-def]
+def find_best_split(columns, hist, node_z, node_wh, usable, rules, z_unit, h_unit, thresholds):
     """Search all features for the best split of a node.
 
     Parameters
