@@ -58,6 +58,11 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         L2 regularisation: added to the denominators of gains and leaf values.
     leaf_clip : float or None, default=50.0
         Largest absolute leaf value before shrinkage; None for no limit.
+    leaf_values : {"paper", "sequential"}, default="paper"
+        "paper" computes the leaf values of all trees of a round from the scores before it; "sequential" one tree after
+        the other, each from the scores that the trees before it left.
+    guard : bool, default=True
+        Halve the step of a round that would raise the training loss, and if that does not help make it a classic round.
     max_bins : int, default=255
         Largest number of bins of a feature, up to 255. Missing values have a bin of their own.
     subsample : float, default=1.0
@@ -94,6 +99,8 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         Total weighted log loss of the training data after each round.
     trees_grown_ : int
         Distinct trees grown, trials of candidate base classes included.
+    guarded_rounds_ : int
+        Number of rounds in which `guard` stepped in.
     evals_result_ : dict
         evals_result_[name of evaluation set][metric] is a list with one value a round.
     best_iteration_ : int
@@ -127,6 +134,8 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         min_child_weight: float = 0.0,
         reg_lambda: float = 0.0,
         leaf_clip: float | None = 50.0,
+        leaf_values: str = "paper",
+        guard: bool = True,
         max_bins: int = 255,
         subsample: float = 1.0,
         colsample: float = 1.0,
@@ -149,6 +158,8 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         self.min_child_weight = min_child_weight
         self.reg_lambda = reg_lambda
         self.leaf_clip = leaf_clip
+        self.leaf_values = leaf_values
+        self.guard = guard
         self.max_bins = max_bins
         self.subsample = subsample
         self.colsample = colsample
@@ -358,6 +369,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         self.base_classes_ = np.array(run.base_classes, dtype=np.int64)
         self.train_loss_ = np.array(run.train_loss)
         self.trees_grown_ = run.trees_grown
+        self.guarded_rounds_ = run.guarded_rounds
         self.evals_result_ = run.evals_result
         self.best_iteration_ = run.best_iteration
 

@@ -30,6 +30,7 @@ def save_classifier(classifier: ABCBoostClassifier, path: str | os.PathLike[str]
         "base_classes": classifier.base_classes_,
         "train_loss": classifier.train_loss_,
         "trees_grown": classifier.trees_grown_,
+        "guarded_rounds": classifier.guarded_rounds_,
         "evals_result": classifier.evals_result_,
         "best_iteration": classifier.best_iteration_,
     }
@@ -49,6 +50,7 @@ def load_classifier(cls: type[ABCBoostClassifier], path: str | os.PathLike[str])
         base_classes=header["base_classes"],
         train_loss=header["train_loss"],
         trees_grown=header["trees_grown"],
+        guarded_rounds=header["guarded_rounds"],
         evals_result=header["evals_result"],
         best_iteration=header["best_iteration"],
     )
@@ -78,7 +80,7 @@ def _is_plain_metric(metric: Any) -> bool:
 def _check_header(header: dict[str, Any], n_rounds: int, known_params: set[str]) -> None:
     """Check the parts of the header that only this class uses."""
     expected = {"params": dict, "feature_names": list | None, "train_loss": list, "trees_grown": int,
-                "evals_result": dict, "best_iteration": int}  # fmt: skip
+                "guarded_rounds": int, "evals_result": dict, "best_iteration": int}  # fmt: skip
     if header.get("kind") != _KIND:
         raise ModelFormatError(f"it holds a {header.get('kind')!r}, not a {_KIND}.")
     for name, kind in expected.items():
@@ -89,8 +91,9 @@ def _check_header(header: dict[str, Any], n_rounds: int, known_params: set[str])
         raise ModelFormatError(f"it has unknown parameters: {', '.join(unknown)}; it may be from a newer version.")
     if not 1 <= header["best_iteration"] <= n_rounds:
         raise ModelFormatError(f"best_iteration must be from 1 to {n_rounds}; got {header['best_iteration']}.")
-    if header["trees_grown"] < 0:
-        raise ModelFormatError("trees_grown must not be negative.")
+    for name in ("trees_grown", "guarded_rounds"):
+        if header[name] < 0:
+            raise ModelFormatError(f"{name} must not be negative.")
     for metrics in header["evals_result"].values():
         if not isinstance(metrics, dict) or not all(_is_numbers(values) for values in metrics.values()):
             raise ModelFormatError("evals_result must hold lists of numbers.")

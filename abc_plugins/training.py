@@ -25,6 +25,7 @@ class TrainingRun:
     base_classes: Sequence[int]
     train_loss: Sequence[float]
     trees_grown: int
+    guarded_rounds: int
     evals_result: Evaluations
     best_iteration: int
 
@@ -68,6 +69,7 @@ def train(
         base_classes=booster.schedule.bases,
         train_loss=booster.train_loss,
         trees_grown=booster.trees_grown,
+        guarded_rounds=booster.guarded_rounds,
         evals_result=context.evals_result,
         best_iteration=rounds_done if context.best_iteration is None else context.best_iteration,
     )

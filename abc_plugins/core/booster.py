@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from abc_plugins.core.arrays import AnyArray, Floats
 from abc_plugins.core.data import TrainingData
-from abc_plugins.core.grower import Pair, TreeGrower
-from abc_plugins.core.leaves import LeafRules, Update, apply_update, newton_steps, trial_losses
-from abc_plugins.core.losses import centre, starting_class_losses
+from abc_plugins.core.grower import TreeGrower
+from abc_plugins.core.leaves import (
+    UNLIMITED,
+    LeafRules,
+    Update,
+    apply_update,
+    make_update,
+    newton_steps,
+    trial_losses,
+)
+from abc_plugins.core.losses import centre, starting_class_losses, update_probabilities
 from abc_plugins.core.model import Tree, TreeEnsemble
+from abc_plugins.core.pairs import Pair, base_pairs, distinct_pairs
 from abc_plugins.core.parallel import Workers
+from abc_plugins.core.renewal import renew_leaf_values
 from abc_plugins.core.schedule import CLASSIC, BaseClassSchedule, RoundPlan
 from abc_plugins.core.settings import Settings
+
+MAX_HALVINGS = 8
+"""How often the guard halves a step before it gives it up: 1/256 of the step is next to nothing."""
+
+_CLASSIC_PLAN = RoundPlan((), centre=False)
+_logger = logging.getLogger("abc_plugins")
 
 
 class Booster:
@@ -35,6 +53,8 @@ class Booster:
         Total weighted log loss of the training data after each round.
     trees_grown : int
         Distinct trees grown so far, trials included.
+    guarded_rounds : int
+        Rounds whose step the guard has shortened or replaced.
     """
 
     def __init__(self, data: TrainingData, settings: Settings, workers: Workers) -> None:
@@ -48,6 +68,7 @@ class Booster:
         self.model = TreeEnsemble(data.n_classes, data.n_features)
         self.train_loss: list[float] = []
         self.trees_grown = 0
+        self.guarded_rounds = 0
         self._data = data
         self._settings = settings
         self._workers = workers
@@ -62,49 +83,33 @@ class Booster:
         plan = self.schedule.plan(self._class_losses.tolist())
         if plan.centre:
             centre(self._scores)
-        sample = self._draw_sample()
-        pairs = distinct_pairs(plan, self._data.n_classes)
-        self._grower.grow(self._probabilities, pairs, sample, self.model.n_rounds)
-        self.trees_grown += len(pairs)
-        values = self._leaf_values(pairs)
-        base, update = self._choose(plan, pairs, values)
-        self._apply(update)
+        base, proposed = self._propose(plan)
+        update = self._apply(proposed)
+        if update is None and base != CLASSIC:
+            self._restore_probabilities()
+            base, proposed = self._propose(_CLASSIC_PLAN)
+            update = self._apply(proposed)
+        if update is None:
+            # Nothing lowers the loss any more: a round that changes nothing.
+            update = proposed._replace(values=np.zeros_like(proposed.values))
+            self._restore_probabilities()
+        if not np.array_equal(update.values, proposed.values):
+            self._count_guarded_round()
         trees = self._grower.to_trees(update)
         self.model.append_round(trees)
         self.schedule.record(base)
         self.train_loss.append(float(self._class_losses.sum()))
         return trees
 
-    def _draw_sample(self) -> AnyArray:
-        """Samples to grow this round's trees from, in increasing order."""
-        n_samples, share = self._data.n_samples, self._settings.subsample
-        n_drawn = max(1, round(share * n_samples))
-        if n_drawn == n_samples:
-            return np.arange(n_samples, dtype=np.uint32)
-        random = np.random.default_rng([self._settings.seed, self.model.n_rounds])
-        return np.sort(random.choice(n_samples, n_drawn, replace=False)).astype(np.uint32)
-
-    def _leaf_values(self, pairs: Sequence[Pair]) -> Floats:
-        """The paper's leaf values of every tree just grown, shape (n_trees, n_nodes)."""
-        return newton_steps(self._grower.leaf_sums[: len(pairs)], self._leaf_rules(pairs[0][1]))
-
-    def _leaf_rules(self, minus: int) -> LeafRules:
-        n_classes, settings = self._data.n_classes, self._settings
-        return LeafRules(
-            factor=(n_classes - 1) / n_classes if minus == CLASSIC else 1.0,
-            reg_lambda=settings.reg_lambda,
-            clip=np.inf if settings.leaf_clip is None else settings.leaf_clip,
-            learning_rate=settings.learning_rate,
-        )
-
-    def _choose(self, plan: RoundPlan, pairs: Sequence[Pair], values: Floats) -> tuple[int, Update]:
-        """The base class of this round and what it adds; a search tries every candidate."""
+    def _propose(self, plan: RoundPlan) -> tuple[int, Update]:
+        """Grow the trees of a plan; the base class and what the round would add to the scores."""
+        sample = self._draw_sample()
+        pairs = distinct_pairs(plan, self._data.n_classes)
+        self._grower.grow(self._probabilities, pairs, sample, self.model.n_rounds)
+        self.trees_grown += len(pairs)
         if plan.is_classic:
-            update = make_update(pairs, pairs, values)
-            if self._data.n_classes == 2:
-                update = update._replace(minus=np.zeros(1, dtype=np.int32))  # what class 1 gains, class 0 loses
-            return CLASSIC, update
-        updates = [make_update(base_pairs(base, self._data.n_classes), pairs, values) for base in plan.candidates]
+            return CLASSIC, self._make_update(pairs, pairs, sample)
+        updates = [self._make_update(base_pairs(b, self._data.n_classes), pairs, sample) for b in plan.candidates]
         if len(updates) == 1:
             return plan.candidates[0], updates[0]
         data, leaf_ids = self._data, self._grower.leaf_ids
@@ -115,46 +120,89 @@ class Booster:
         base = self.schedule.choose(plan, losses)
         return base, updates[plan.candidates.index(base)]
 
-    def _apply(self, update: Update) -> None:
-        """Add the update to scores, probabilities and class losses."""
-        self._class_losses = apply_update(
-            self._scores,
-            self._data.labels,
-            self._data.weights,
-            self._grower.leaf_ids,
-            update,
-            self._new_scores,
+    def _draw_sample(self) -> AnyArray:
+        """Samples to grow this round's trees from, in increasing order."""
+        n_samples, share = self._data.n_samples, self._settings.subsample
+        n_drawn = max(1, round(share * n_samples))
+        if n_drawn == n_samples:
+            return np.arange(n_samples, dtype=np.uint32)
+        random = np.random.default_rng([self._settings.seed, self.model.n_rounds])
+        return np.sort(random.choice(n_samples, n_drawn, replace=False)).astype(np.uint32)
+
+    def _make_update(self, wanted: Sequence[Pair], grown: Sequence[Pair], sample: AnyArray) -> Update:
+        """Pick the wanted ones of the trees just grown, and set their leaf values."""
+        rules = self._leaf_rules(wanted[0][1])
+        update = make_update(wanted, grown, newton_steps(self._grower.leaf_sums[: len(grown)], rules))
+        if self._settings.leaf_values == "sequential" and len(wanted) > 1:
+            update = update._replace(values=self._renewed_values(update, rules, sample))
+        if self._data.n_classes == 2:
+            update = update._replace(minus=np.zeros(1, dtype=np.int32))  # what class 1 gains, class 0 loses
+        return update
+
+    def _leaf_rules(self, minus: int) -> LeafRules:
+        n_classes, settings = self._data.n_classes, self._settings
+        return LeafRules(
+            factor=(n_classes - 1) / n_classes if minus == CLASSIC else 1.0,
+            reg_lambda=settings.reg_lambda,
+            clip=UNLIMITED if settings.leaf_clip is None else settings.leaf_clip,
+            learning_rate=settings.learning_rate,
+        )
+
+    def _renewed_values(self, update: Update, rules: LeafRules, sample: AnyArray) -> Floats:
+        weights = self._data.weights
+        if sample.size < weights.size:
+            weights = np.zeros_like(weights)
+            weights[sample] = self._data.weights[sample]
+        return renew_leaf_values(
             self._probabilities,
+            self._data.labels,
+            weights,
+            update.plus.tolist(),
+            int(update.minus[0]),
+            [self._grower.leaf_ids[t] for t in update.tree],
+            update.values.shape[1],
+            lambda sums: newton_steps(sums, rules),
             self._workers,
         )
-        self._scores, self._new_scores = self._new_scores, self._scores
 
+    def _apply(self, update: Update) -> Update | None:
+        """Add the update to scores, probabilities and class losses.
 
-def base_pairs(base: int, n_classes: int) -> list[Pair]:
-    """The trees of an ABC round: every other class against the base."""
-    return [(k, base) for k in range(n_classes) if k != base]
+        Returns
+        -------
+        Update or None
+            What was added: the update, or half of it, and so on, such that the loss does not rise. None if that did not
+            help: the scores are as before, but the probabilities are not.
+        """
+        limit = self._class_losses.sum() if self._settings.guard else math.inf
+        for _ in range(MAX_HALVINGS + 1):
+            class_losses = apply_update(
+                self._scores,
+                self._data.labels,
+                self._data.weights,
+                self._grower.leaf_ids,
+                update,
+                self._new_scores,
+                self._probabilities,
+                self._workers,
+            )
+            loss = class_losses.sum()
+            if math.isfinite(loss) and loss <= limit:
+                self._class_losses = class_losses
+                self._scores, self._new_scores = self._new_scores, self._scores
+                return update
+            update = update._replace(values=0.5 * update.values)
+        return None
 
+    def _restore_probabilities(self) -> None:
+        """Bring the probabilities back to those of the scores after an update was given up."""
+        update_probabilities(self._scores, self._data.labels, self._data.weights, self._probabilities, self._workers)
 
-def distinct_pairs(plan: RoundPlan, n_classes: int) -> list[Pair]:
-    """The trees to grow for a plan, no pair of classes twice: (k, b) and (b, k) are the same tree negated."""
-    if plan.is_classic:
-        # Two classes have one free score, and so one tree.
-        return [(1, CLASSIC)] if n_classes == 2 else [(k, CLASSIC) for k in range(n_classes)]
-    pairs: dict[frozenset[int], Pair] = {}
-    for base in plan.candidates:
-        for pair in base_pairs(base, n_classes):
-            pairs.setdefault(frozenset(pair), pair)
-    return list(pairs.values())
-
-
-def make_update(wanted: Sequence[Pair], grown: Sequence[Pair], values: Floats) -> Update:
-    """Find the wanted trees among those grown, negating the values of those grown the other way round."""
-    where = {pair: (t, 1.0) for t, pair in enumerate(grown)}
-    where |= {(minus, plus): (t, -1.0) for t, (plus, minus) in enumerate(grown)}
-    tree, sign = zip(*(where[pair] for pair in wanted), strict=True)
-    return Update(
-        tree=np.array(tree, dtype=np.int32),
-        plus=np.array([plus for plus, _ in wanted], dtype=np.int32),
-        minus=np.array([minus for _, minus in wanted], dtype=np.int32),
-        values=values[list(tree)] * np.array(sign)[:, None],
-    )
+    def _count_guarded_round(self) -> None:
+        if self.guarded_rounds == 0:
+            _logger.info(
+                "Round %d would have raised the training loss: the guard shortened its step. Further rounds are only "
+                "counted.",
+                self.model.n_rounds + 1,
+            )
+        self.guarded_rounds += 1

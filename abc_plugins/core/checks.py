@@ -62,6 +62,13 @@ def check_choice(name: str, value: Any, choices: Collection[str]) -> str:
     return value
 
 
+def check_flag(name: str, value: Any) -> bool:
+    """Return `value` if it is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        fail(name, value, "True or False", TypeError)
+    return bool(value)
+
+
 def _range_text(minimum: int | None, maximum: int | None) -> str:
     if minimum is not None and maximum is not None:
         return f" from {minimum} to {maximum}"

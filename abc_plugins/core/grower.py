@@ -12,12 +12,10 @@ from abc_plugins.core.fixedpoint import weigh
 from abc_plugins.core.growing import TreeNodes, grow_tree, make_workspace
 from abc_plugins.core.leaves import Update
 from abc_plugins.core.model import LEAF, Tree
+from abc_plugins.core.pairs import Pair
 from abc_plugins.core.parallel import Workers
 from abc_plugins.core.settings import Settings
 from abc_plugins.core.splitting import SplitRules
-
-Pair = tuple[int, int]
-"""(plus, minus): the classes whose scores a tree raises and lowers."""
 
 
 class TreeGrower:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from abc_plugins.core.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.jit import kernel
 from abc_plugins.core.losses import softmax_block
+from abc_plugins.core.pairs import Pair
 from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers, count_blocks
 from abc_plugins.core.schedule import CLASSIC
 
@@ -23,7 +25,7 @@ class LeafRules(NamedTuple):
     reg_lambda : float
         Added to the sum of hessians.
     clip : float
-        Largest absolute value before shrinkage; infinity for none.
+        Largest absolute value before shrinkage.
     learning_rate : float
         Shrinkage, nu.
     """
@@ -32,6 +34,10 @@ class LeafRules(NamedTuple):
     reg_lambda: float
     clip: float
     learning_rate: float
+
+
+UNLIMITED = 1e12
+"""Stands for no clip: large enough for any purpose, and sums of it over all rounds stay finite."""
 
 
 class Update(NamedTuple):
@@ -52,8 +58,21 @@ class Update(NamedTuple):
     values: Floats
 
 
+def make_update(wanted: Sequence[Pair], grown: Sequence[Pair], values: Floats) -> Update:
+    """Find the wanted trees among those grown, negating the values of those grown the other way round."""
+    where = {pair: (t, 1.0) for t, pair in enumerate(grown)}
+    where |= {(minus, plus): (t, -1.0) for t, (plus, minus) in enumerate(grown)}
+    tree, sign = zip(*(where[pair] for pair in wanted), strict=True)
+    return Update(
+        tree=np.array(tree, dtype=np.int32),
+        plus=np.array([plus for plus, _ in wanted], dtype=np.int32),
+        minus=np.array([minus for _, minus in wanted], dtype=np.int32),
+        values=values[list(tree)] * np.array(sign)[:, None],
+    )
+
+
 def newton_steps(sums: Floats, rules: LeafRules) -> Floats:
-    """Clipped and shrunken leaf values; 0 where the curvature vanishes.
+    """Clipped and shrunken leaf values, always finite; 0 where the curvature vanishes.
 
     Parameters
     ----------

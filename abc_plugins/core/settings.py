@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from abc_plugins.core.checks import check_choice, check_integer, check_real
+from abc_plugins.core.checks import check_choice, check_flag, check_integer, check_real
 from abc_plugins.core.schedule import check_search
 
 METHODS = ("mart", "robustlogit", "abcmart", "abcrobustlogit")
+LEAF_VALUES = ("paper", "sequential")
 MAX_LEAVES = 32767  # node numbers fit into 16 bits
 MAX_BINS = 255  # with the bin of missing values a code fits into a byte
 
@@ -28,6 +29,8 @@ class Settings:
     min_child_weight: float = 0.0
     reg_lambda: float = 0.0
     leaf_clip: float | None = 50.0
+    leaf_values: str = "paper"
+    guard: bool = True
     max_bins: int = 255
     subsample: float = 1.0
     colsample: float = 1.0
@@ -67,6 +70,8 @@ def check_settings(**values: Any) -> Settings:
         min_child_weight=check_real("min_child_weight", values["min_child_weight"], minimum=0.0),
         reg_lambda=check_real("reg_lambda", values["reg_lambda"], minimum=0.0),
         leaf_clip=clip,
+        leaf_values=check_choice("leaf_values", values["leaf_values"], LEAF_VALUES),
+        guard=check_flag("guard", values["guard"]),
         max_bins=check_integer("max_bins", values["max_bins"], minimum=2, maximum=MAX_BINS),
         subsample=check_real("subsample", values["subsample"], above=0.0, maximum=1.0),
         colsample=check_real("colsample", values["colsample"], above=0.0, maximum=1.0),

@@ -1,0 +1,170 @@
+"""Sequential leaf renewal: the leaf values of a round's trees, one tree after the other.
+
+The paper computes the leaf values of all trees of a round from the scores before it. For a sample of the base class
+all K - 1 trees then push the same score, and together they overshoot. Here each tree's values are computed from the
+scores that the trees before it left; the trees themselves are grown as always.
+
+Masses exp(score) are kept in units of their sum before the round. Only the base class is moved by more than one tree,
+so that three numbers a sample are enough: the mass of all classes but the base, the mass of the base, and the
+probability before the round of the class whose turn it is. A tree multiplies masses by exp(leaf value), one
+exponential a leaf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from abc_plugins.core.arrays import AnyArray, Floats, Integers
+from abc_plugins.core.jit import kernel
+from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers, count_blocks
+from abc_plugins.core.schedule import CLASSIC
+
+_LEAST_MASS = 1e-300
+_MOST_MASS = 1e300
+_LARGEST_EXPONENT = 690.0
+_ROWS_WORTH_THREADS = 32 * ROWS_PER_BLOCK
+"""With fewer samples, starting the threads for each tree takes longer than they save."""
+
+
+def renew_leaf_values(
+    probabilities: Floats,
+    labels: Integers,
+    weights: Floats,
+    classes: Sequence[int],
+    base: int,
+    leaf_ids: Sequence[AnyArray],
+    n_nodes: int,
+    newton_steps: Callable[[Floats], Floats],
+    workers: Workers,
+) -> Floats:
+    """Compute leaf values one tree after the other.
+
+    Parameters
+    ----------
+    probabilities : array of shape (n_classes, n_samples)
+        Softmax of the scores before the round.
+    labels, weights : arrays of shape (n_samples,)
+        Samples of weight 0 do not count.
+    classes : sequence of int
+        The class of each tree, in the order in which they are renewed; no class twice.
+    base : int
+        The base class, or CLASSIC.
+    leaf_ids : sequence of integer arrays of shape (n_samples,)
+        For each tree the leaf of every sample, below `n_nodes`.
+    n_nodes : int
+    newton_steps : callable
+        Turns the sums of z and h of the leaves, shape (n_nodes, 2), into leaf values.
+    workers : Workers
+
+    Returns
+    -------
+    values : array of shape (n_trees, n_nodes)
+    """
+    n_samples = labels.size
+    base_mass = np.zeros(n_samples) if base == CLASSIC else probabilities[base].copy()
+    other_mass = 1.0 - base_mass
+    block_sums = np.empty((count_blocks(n_samples), n_nodes, 2))
+    values = np.zeros((len(classes), n_nodes))
+    growth = np.ones((2, n_nodes))  # what the tree before multiplies the masses of its class and of the base by
+    before = 0
+
+    for t, k in enumerate(classes):
+
+        def add_up(first: int, last: int, t: int = t, k: int = k, before: int = before) -> None:
+            _renew_blocks(
+                labels,
+                weights,
+                probabilities[classes[before]],
+                leaf_ids[before],
+                growth,
+                other_mass,
+                base_mass,
+                probabilities[k],
+                leaf_ids[t],
+                k,
+                base,
+                block_sums,
+                first,
+                last,
+            )
+
+        if n_samples < _ROWS_WORTH_THREADS:
+            add_up(0, count_blocks(n_samples))
+        else:
+            workers.over_rows(n_samples, add_up)
+        values[t] = newton_steps(block_sums.sum(axis=0))
+        exponents = np.clip(values[t], -_LARGEST_EXPONENT, _LARGEST_EXPONENT)
+        growth[0] = np.exp(exponents)
+        growth[1] = np.exp(-exponents)
+        before = t
+    return values
+
+
+@kernel
+def _renew_blocks(
+    labels,
+    weights,
+    p_before,
+    leaves_before,
+    growth,
+    other_mass,
+    base_mass,
+    p_class,
+    leaves,
+    k,
+    base,
+    block_sums,
+    first_block,
+    last_block,
+):
+    """Let the tree before act on the masses, then sum z and h of every leaf of this tree, in some blocks."""
+    n_samples = labels.size
+    z = np.empty(ROWS_PER_BLOCK)
+    h = np.empty(ROWS_PER_BLOCK)
+    for block in range(first_block, last_block):
+        start = block * ROWS_PER_BLOCK
+        stop = min(start + ROWS_PER_BLOCK, n_samples)
+        _move_masses(
+            growth, leaves_before[start:stop], p_before[start:stop], other_mass[start:stop], base_mass[start:stop]
+        )
+        _derivatives(
+            labels[start:stop],
+            weights[start:stop],
+            p_class[start:stop],
+            other_mass[start:stop],
+            base_mass[start:stop],
+            k,
+            base,
+            z,
+            h,
+        )
+        sums = block_sums[block]
+        sums[:] = 0.0
+        for i in range(stop - start):
+            leaf = leaves[start + i]
+            sums[leaf, 0] += z[i]
+            sums[leaf, 1] += h[i]
+
+
+@kernel
+def _move_masses(growth, leaves, p_class, other_mass, base_mass):
+    """Multiply the masses of a tree's class and of the base."""
+    for i in range(leaves.size):
+        leaf = leaves[i]
+        grown = p_class[i] * growth[0, leaf]
+        # The class's own part is a floor: the difference may lose it to rounding.
+        other_mass[i] = max(other_mass[i] + (grown - p_class[i]), grown)
+        base_mass[i] = min(base_mass[i] * growth[1, leaf], _MOST_MASS)
+
+
+@kernel
+def _derivatives(labels, weights, p_class, other_mass, base_mass, k, base, z, h):
+    """Write z and h of class k at the scores that the masses stand for; without a base its mass is 0."""
+    for i in range(labels.size):
+        scale = 1.0 / max(other_mass[i] + base_mass[i], _LEAST_MASS)
+        a = p_class[i] * scale
+        b = base_mass[i] * scale
+        z[i] = weights[i] * (((labels[i] == k) - a) - ((labels[i] == base) - b))
+        h[i] = weights[i] * ((a + b) - (a - b) * (a - b))
