@@ -7,7 +7,9 @@ thread layers are either not safe to call from several threads or not safe to fo
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -15,10 +17,22 @@ import numba
 Kernel = Callable[..., Any]
 
 
+def _stamp_of_kernels() -> tuple[tuple[str, int, int], ...]:
+    """Name, time and size of every source file that kernels are in."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
+
+
+_STAMP = _stamp_of_kernels()
+
+
 def kernel(function: Kernel) -> Kernel:
     """Compile `function` on first use, without the GIL, and keep the machine code on disk where possible."""
-    try:
-        return numba.njit(nogil=True, cache=True, error_model="numpy")(function)
-    except RuntimeError:
-        # No folder can be written to: neither next to the source, nor NUMBA_CACHE_DIR, nor the user's cache.
-        return numba.njit(nogil=True, error_model="numpy")(function)
+    dispatcher = numba.njit(nogil=True, error_model="numpy")(function)
+    # Without a folder that can be written to - next to the source, NUMBA_CACHE_DIR or the user's cache - there is none.
+    with contextlib.suppress(RuntimeError):
+        dispatcher.enable_caching()
+        # Numba notices a change of the kernel's own file, but not of the kernels it calls from other files.
+        cache_file = dispatcher._cache._cache_file
+        cache_file._source_stamp = (cache_file._source_stamp, _STAMP)
+    return dispatcher

@@ -162,7 +162,7 @@ def _best_threshold(thresholds, n_bins, node_z, node_wh, missing_z, missing_wh, 
     # Children grow and shrink with the threshold: those allowed lie next to each other.
     start = 0
     stop = n_bins
-    while start < stop and not _is_allowed(left_wh[start] + missing_wh, rules, h_unit):
+    while start < stop and (left_wh[start] == 0 or not _is_allowed(left_wh[start] + missing_wh, rules, h_unit)):
         start += 1
     while start < stop and not _is_allowed(node_wh - left_wh[stop - 1] - missing_wh, rules, h_unit):
         stop -= 1
