@@ -117,7 +117,7 @@ def read_weights(sample_weight: Any, n_samples: int, *, input_name: str = "sampl
     if sample_weight is None:
         return None
     weights = check_array(
-        _series_values(sample_weight),
+        _series_values(sample_weight, input_name),
         dtype=np.float64,
         order="C",
         ensure_2d=False,
@@ -148,7 +148,9 @@ def _wrap_frame(X: Any, input_name: str) -> Any:
     except nw.exceptions.DuplicateError as error:
         raise ValueError(f"{input_name} must have unique column names. {error}") from error
     if isinstance(wrapped, nw.LazyFrame):
-        raise TypeError(f"{input_name} is a lazy table ({type(X).__name__}); collect it first, e.g. with .collect().")
+        raise TypeError(
+            f"{input_name} is a lazy table ({type(X).__name__}); compute it first, with .collect() or .compute()."
+        )
     if isinstance(wrapped, nw.Series):
         raise ValueError(
             f"Expected a 2-dimensional table for {input_name}, got a {type(X).__name__} instead. Reshape your data: "
@@ -245,6 +247,8 @@ def _array_values(X: Any, input_name: str) -> AnyArray:
 
 
 def _as_array(X: Any, input_name: str) -> AnyArray:
+    if np.ma.is_masked(X):
+        return np.ma.filled(X.astype(np.float64), np.nan)  # masked is missing
     try:
         return np.asarray(X)
     except ValueError as error:
@@ -316,8 +320,10 @@ def _listed(labels: list[Any]) -> str:
 # ------------------------------------------------------------------------------------------------ labels
 
 
-def _series_values(values: Any) -> Any:
+def _series_values(values: Any, input_name: str) -> Any:
     """Unwrap a column of a table library; anything else is returned as it is."""
+    if np.ma.is_masked(values):
+        raise ValueError(f"Input {input_name} contains masked values.")
     wrapped = nw.from_native(values, allow_series=True, pass_through=True)
     return wrapped.to_numpy() if isinstance(wrapped, nw.Series | nw.DataFrame) else values
 
@@ -330,7 +336,7 @@ def _label_array(y: Any, input_name: str) -> AnyArray:
         labels = np.empty(len(y), dtype=object)
         labels[:] = y
     else:
-        labels = column_or_1d(_series_values(y), warn=True)
+        labels = column_or_1d(_series_values(y, input_name), warn=True)
     if labels.size == 0:
         raise ValueError(f"{input_name} must have at least one label; got 0 sample(s).")
     return labels

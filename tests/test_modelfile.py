@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import math
 import os
@@ -219,6 +220,18 @@ def test_headers_that_cannot_be_stored(value: Any, kind: type[Exception], messag
         to_bytes(header | {"extra": value}, trees)
 
 
+def test_classes_that_take_too_much_memory() -> None:
+    header, trees = random_model(0)
+    with pytest.raises(ValueError, match="the classes take more than 67108864 bytes; use shorter labels"):
+        to_bytes(header | {"classes": np.array(["a", "b", "c", "d"], dtype="U9999999")}, trees)
+
+
+def test_a_header_that_does_not_fit_the_trees_is_not_written() -> None:
+    header, trees = random_model(0)
+    with pytest.raises(ModelFormatError, match="base_classes must be a class index or -1 for each of 4 rounds"):
+        to_bytes(header | {"base_classes": [0, 1]}, trees)
+
+
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False) | st.text(),
@@ -272,6 +285,13 @@ def test_damaged_files(change: Any, message: str, tmp_path: Path) -> None:
     path.write_bytes(change(to_bytes(*random_model(1))))
     with pytest.raises(ModelFormatError, match=f"model.abc is not a valid model file: {message}"):
         load(path)
+
+
+@pytest.mark.parametrize("n_lost", [1, 4, 5, 60, 10**6])
+def test_a_file_that_shrinks_while_it_is_read(n_lost: int) -> None:
+    data = to_bytes(*random_model(1))
+    with pytest.raises(ModelFormatError, match="it ends too early"):
+        modelfile._read(io.BytesIO(data[:-n_lost]), len(data))
 
 
 def test_paths_that_are_no_files(tmp_path: Path) -> None:

@@ -95,6 +95,17 @@ def test_lists_with_none_and_object_arrays() -> None:
     np.testing.assert_array_equal(read_features(np.array([[1, 2]], dtype=object)).values, [[1, 2]])
 
 
+def test_masked_values_are_missing() -> None:
+    masked = np.ma.masked_array([[1, 2], [3, 4]], mask=[[False, True], [False, False]])
+    np.testing.assert_array_equal(read_features(masked).values, [[1, np.nan], [3, 4]])
+    np.testing.assert_array_equal(read_features(np.ma.masked_array([[1, 2]])).values, [[1, 2]])
+    row = np.ma.masked_array([1, 2], mask=[True, False])
+    with pytest.raises(ValueError, match="y contains masked values"):
+        read_labels(row)
+    with pytest.raises(ValueError, match="sample_weight contains masked values"):
+        read_weights(row, 2)
+
+
 def test_columns_without_values_are_missing() -> None:
     for table in (pl.DataFrame({"a": [None, None]}), pa.table({"a": pa.nulls(2)})):
         assert np.isnan(read_features(table).values).all()
