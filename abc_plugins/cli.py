@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from abc_plugins.tablefiles import TableData
 
 _PROGRAM = "abc-plugins"
+_CONSTANTS = {"none": None, "true": True, "false": False}
 
 
 @dataclass(frozen=True)
@@ -176,9 +177,11 @@ def _model_parameters() -> dict[str, _Parameter]:
 
 
 def _literal(text: str) -> Any:
-    """Read a value as JSON (numbers, null, true, objects), else take it as text."""
+    """Read a value as Python would write it or as JSON, else take it as text."""
+    if text.lower() in _CONSTANTS:
+        return _CONSTANTS[text.lower()]
     try:
-        return None if text.lower() == "none" else json.loads(text)
+        return json.loads(text)
     except ValueError:
         return text
 
