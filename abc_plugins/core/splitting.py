@@ -19,6 +19,9 @@ NONE_BETTER = -1
 _SMALLEST_RELATIVE_GAIN = 1e-9
 """A gain below this share of the node's own score is rounding noise."""
 
+_TIE = 1e-11
+"""Scores that differ by less than this share are equal but for rounding: the first one wins."""
+
 
 class SplitRules(NamedTuple):
     """What a split must satisfy and how it is valued.
@@ -176,12 +179,14 @@ def _best_threshold(thresholds, n_bins, node_z, node_wh, missing_z, missing_wh, 
         scores[b] = _score(z_sum, below + rules.reg_lambda) + _score(
             node_z_sum - z_sum, node_below - below + rules.reg_lambda
         )
+    best_score = floor
     best = NONE_BETTER
     for b in range(start, stop):
         if scores[b] > floor:
-            floor = scores[b]
+            best_score = scores[b]
+            floor = best_score * (1.0 + _TIE)
             best = b
-    return floor, best
+    return best_score, best
 
 
 @kernel
@@ -204,10 +209,11 @@ def _best_of_feature(columns, f, hist, node_z, node_wh, rules, z_unit, h_unit, f
             missing_z = 0
             missing_wh = 0
         score, b = _best_threshold(
-            thresholds, columns.n_bins[f], node_z, node_wh, missing_z, missing_wh, rules, z_unit, h_unit, best_score
+            thresholds, columns.n_bins[f], node_z, node_wh, missing_z, missing_wh, rules, z_unit, h_unit, floor
         )
         if b >= 0:
             best_score = score
+            floor = score * (1.0 + _TIE)
             best_z = thresholds.left_z[b] + missing_z
             best_wh = thresholds.left_wh[b] + missing_wh
             best_missing_left = missing_wh != 0
@@ -241,17 +247,17 @@ def find_best_split(columns, hist, node_z, node_wh, usable, rules, z_unit, h_uni
     Split
     """
     node_score = _score(to_float(node_z) * z_unit, _denominator(node_wh, rules, h_unit) + rules.reg_lambda)
-    best_score = node_score * (1.0 + _SMALLEST_RELATIVE_GAIN)
+    floor = node_score * (1.0 + _SMALLEST_RELATIVE_GAIN)
     best = Split(0.0, -1, NONE_ALLOWED, False, 0, 0)
     for f in range(columns.feature.size):
         if not usable[f]:
             continue
         score, b, missing_left, left_z, left_wh = _best_of_feature(
-            columns, f, hist, node_z, node_wh, rules, z_unit, h_unit, best_score, thresholds
+            columns, f, hist, node_z, node_wh, rules, z_unit, h_unit, floor, thresholds
         )
         if b == NONE_ALLOWED:
             usable[f] = False
         if b >= 0:
-            best_score = score
+            floor = score * (1.0 + _TIE)
             best = Split(score - node_score, f, b, missing_left, left_z, left_wh)
     return best
