@@ -88,7 +88,7 @@ def to_fixed_point(z, h, units, hessian_bits, out):
         total_z += abs(z[i])
         total_h += h[i]
     # Half a unit of rounding a sample stays below the spare bit.
-    z_scale = _power_of_two_below(total_z, _SUM_BITS)
+    z_scale = _power_of_two_below(total_z, np.int64(_SUM_BITS))
     h_scale = _power_of_two_below(total_h, min(hessian_bits - 1, _SUM_BITS))
     for i in range(z.size):
         out[i, 0] = _round(z[i] * z_scale)

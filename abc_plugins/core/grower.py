@@ -9,7 +9,7 @@ import numpy as np
 from abc_plugins.core.arrays import AnyArray, Booleans, Floats
 from abc_plugins.core.data import TrainingData
 from abc_plugins.core.fixedpoint import weigh
-from abc_plugins.core.growing import TreeNodes, grow_tree, make_workspace
+from abc_plugins.core.growing import NODE, grow_tree, make_workspace
 from abc_plugins.core.leaves import Update
 from abc_plugins.core.model import LEAF, Tree
 from abc_plugins.core.pairs import Pair
@@ -53,7 +53,7 @@ class TreeGrower:
             weight_per_unit=weight_units.per_unit,
         )
         self._work = [make_workspace(data.columns, settings.num_leaves) for _ in range(workers.n_threads)]
-        self._nodes = _empty_nodes(0, 0)
+        self._nodes: AnyArray = np.empty((0, 0), dtype=NODE)
         self._n_nodes = np.empty(0, dtype=np.int64)
         self.leaf_ids: AnyArray = np.empty((0, data.n_samples), dtype=np.uint16)
         self.leaf_sums: Floats = np.empty((0, 0, 2))
@@ -65,7 +65,6 @@ class TreeGrower:
 
         def grow_one(t: int, thread: int) -> None:
             plus, minus = pairs[t]
-            tree = TreeNodes._make(field[t] for field in self._nodes)
             self._n_nodes[t] = grow_tree(
                 data.columns,
                 probabilities,
@@ -79,7 +78,7 @@ class TreeGrower:
                 self._settings.num_leaves,
                 self._rules,
                 self._work[thread],
-                tree,
+                self._nodes[t],
                 self.leaf_ids[t],
                 self.leaf_sums[t],
             )
@@ -94,30 +93,25 @@ class TreeGrower:
         ]
 
     def _to_tree(self, t: int, plus: int, minus: int, values: Floats) -> Tree:
-        n_nodes = self._n_nodes[t]
-        nodes = TreeNodes._make(field[t, :n_nodes].copy() for field in self._nodes)
-        inner = nodes.feature != LEAF
-        thresholds = np.zeros(n_nodes)
-        thresholds[inner] = self._data.thresholds(nodes.feature[inner], nodes.bin[inner])
-        nodes.feature[inner] = self._data.columns.feature[nodes.feature[inner]]
+        nodes = self._nodes[t, : self._n_nodes[t]]
+        feature, inner = nodes["feature"].copy(), nodes["feature"] != LEAF
+        threshold = np.zeros(nodes.size)
+        threshold[inner] = self._data.thresholds(feature[inner], nodes["bin"][inner])
+        feature[inner] = self._data.columns.feature[feature[inner]]
         return Tree(
             plus,
             minus,
-            feature=nodes.feature,
-            threshold=thresholds,
-            missing_left=nodes.missing_left,
-            left=nodes.left,
-            right=nodes.right,
-            value=np.where(inner, 0.0, values[:n_nodes]),
-            gain=nodes.gain,
-            weight=nodes.weight,
+            feature=feature,
+            threshold=threshold,
+            value=np.where(inner, 0.0, values[: nodes.size]),
+            **{name: nodes[name].copy() for name in ("missing_left", "left", "right", "gain", "weight")},
         )
 
     def _reserve(self, n_trees: int) -> None:
         """Make room for the results of `n_trees` trees."""
         if n_trees <= self.leaf_ids.shape[0]:
             return
-        self._nodes = _empty_nodes(n_trees, 2 * self._settings.num_leaves - 1)
+        self._nodes = np.empty((n_trees, 2 * self._settings.num_leaves - 1), dtype=NODE)
         self._n_nodes = np.empty(n_trees, dtype=np.int64)
         self.leaf_ids = np.empty((n_trees, self._data.n_samples), dtype=np.uint16)
         self.leaf_sums = np.zeros((n_trees, 2 * self._settings.num_leaves - 1, 2))
@@ -133,16 +127,3 @@ class TreeGrower:
         usable = np.zeros(n_features, dtype=np.bool_)
         usable[random.choice(n_features, max(1, round(share * n_features)), replace=False)] = True
         return usable
-
-
-def _empty_nodes(n_trees: int, n_nodes: int) -> TreeNodes:
-    shape = (n_trees, n_nodes)
-    return TreeNodes(
-        feature=np.empty(shape, dtype=np.int32),
-        bin=np.empty(shape, dtype=np.int32),
-        missing_left=np.empty(shape, dtype=np.bool_),
-        left=np.empty(shape, dtype=np.int32),
-        right=np.empty(shape, dtype=np.int32),
-        gain=np.empty(shape),
-        weight=np.empty(shape),
-    )

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray, Booleans, Floats, Integers
+from abc_plugins.core.arrays import AnyArray, Booleans, Floats
 from abc_plugins.core.columns import Columns
 from abc_plugins.core.fixedpoint import to_fixed_point
 from abc_plugins.core.histogram import build_histogram, subtract_histogram
@@ -14,20 +14,33 @@ from abc_plugins.core.jit import kernel
 from abc_plugins.core.losses import derivatives
 from abc_plugins.core.splitting import Thresholds, find_best_split, make_thresholds
 
-
-class TreeNodes(NamedTuple):
-    """Nodes of one tree under construction, or of many with a leading axis; see `model.Tree`.
-
-    The root is node 0, and the t-th split makes nodes 2t - 1 and 2t. `bin` is the threshold as a bin number.
-    """
-
-    feature: Integers
-    bin: Integers
-    missing_left: Booleans
-    left: Integers
-    right: Integers
-    gain: Floats
-    weight: Floats
+NODE = np.dtype(
+    [
+        # the node as it will be in the tree, see `model.Tree`; `bin` is the threshold as a bin number
+        ("feature", np.int32),
+        ("bin", np.int32),
+        ("left", np.int32),
+        ("right", np.int32),
+        ("missing_left", np.bool_),
+        ("gain", np.float64),
+        ("weight", np.float64),
+        # its samples: rows[start:stop], their cell sums, and the slot of their histogram
+        ("start", np.int64),
+        ("stop", np.int64),
+        ("z", np.int64),
+        ("wh", np.int64),
+        ("slot", np.int64),
+        # the best split of a leaf that has been searched; no gain: none
+        ("split_gain", np.float64),
+        ("split_feature", np.int64),
+        ("split_bin", np.int64),
+        ("split_missing_left", np.bool_),
+        ("split_z", np.int64),
+        ("split_wh", np.int64),
+    ],
+    align=True,
+)
+"""A node of a tree under construction. The root is node 0, and the t-th split makes nodes 2t - 1 and 2t."""
 
 
 class WorkSpace(NamedTuple):
@@ -42,12 +55,6 @@ class WorkSpace(NamedTuple):
     histograms : array of int64, shape (n_leaves, n_cells, 2)
         One slot for each leaf that may still be split.
     usable : array of bool, shape (n_leaves, n_split_features)
-    start, stop, slot : arrays of int64, shape (n_nodes,)
-        Where a node's samples are in `rows`, and the slot of its histogram.
-    sums : array of int64, shape (n_nodes, 2)
-        Cell sums of a node.
-    split_gain, split_feature, split_bin, split_missing_left, split_sums : arrays of shape (n_nodes, ...)
-        The best split of each leaf.
     thresholds : Thresholds
     """
 
@@ -58,22 +65,12 @@ class WorkSpace(NamedTuple):
     rows_aside: AnyArray
     histograms: AnyArray
     usable: Booleans
-    start: AnyArray
-    stop: AnyArray
-    slot: AnyArray
-    sums: AnyArray
-    split_gain: Floats
-    split_feature: AnyArray
-    split_bin: AnyArray
-    split_missing_left: Booleans
-    split_sums: AnyArray
     thresholds: Thresholds
 
 
 def make_workspace(columns: Columns, num_leaves: int) -> WorkSpace:
     """Allocate the work space of one thread."""
     n_samples = columns.codes.shape[1]
-    n_nodes = 2 * num_leaves - 1
     return WorkSpace(
         z=np.empty(n_samples),
         h=np.empty(n_samples),
@@ -82,15 +79,6 @@ def make_workspace(columns: Columns, num_leaves: int) -> WorkSpace:
         rows_aside=np.empty(n_samples, dtype=np.uint32),
         histograms=np.empty((num_leaves, int(columns.group_cell[-1]), 2), dtype=np.int64),
         usable=np.empty((num_leaves, columns.feature.size), dtype=np.bool_),
-        start=np.empty(n_nodes, dtype=np.int64),
-        stop=np.empty(n_nodes, dtype=np.int64),
-        slot=np.empty(n_nodes, dtype=np.int64),
-        sums=np.empty((n_nodes, 2), dtype=np.int64),
-        split_gain=np.empty(n_nodes),
-        split_feature=np.empty(n_nodes, dtype=np.int64),
-        split_bin=np.empty(n_nodes, dtype=np.int64),
-        split_missing_left=np.empty(n_nodes, dtype=np.bool_),
-        split_sums=np.empty((n_nodes, 2), dtype=np.int64),
         thresholds=make_thresholds(int(columns.n_bins.max(initial=0))),
     )
 
@@ -109,7 +97,7 @@ def grow_tree(
     num_leaves,
     rules,
     work,
-    tree,
+    nodes,
     leaf_ids,
     leaf_sums,
 ):
@@ -128,7 +116,7 @@ def grow_tree(
     num_leaves : int
     rules : SplitRules
     work : WorkSpace
-    tree : TreeNodes
+    nodes : array of NODE, shape (2 * num_leaves - 1,)
         Filled in.
     leaf_ids : array of uint16, shape (n_samples,)
         Filled in for every sample: the node number of its leaf.
@@ -141,81 +129,99 @@ def grow_tree(
     """
     derivatives(probabilities, labels, weights, plus, minus, work.z, work.h)
     z_unit, h_unit = to_fixed_point(work.z, work.h, units, rules.hessian_bits, work.cells)
-    _make_root(columns, sample, usable, rules, work, tree)
-    if num_leaves > 1:
-        _search(columns, 0, rules, z_unit, h_unit, work)
-    n_nodes = 1
-    n_leaves = 1
+    _make_root(sample, usable, work, nodes, rules)
+    build_histogram(columns, sample, work.cells, work.histograms[0])
+    # As int64 from the start: for literals Numba would compile the kernels below once more.
+    n_nodes = np.int64(1)
+    n_leaves = np.int64(1)
+    _search(columns, nodes, np.int64(0), n_nodes, rules, z_unit, h_unit, work)
     while n_leaves < num_leaves:
-        node = np.argmax(work.split_gain[:n_nodes])  # the earlier node wins a tie
-        if not work.split_gain[node] > 0.0:
+        parent = _best_leaf(nodes, n_nodes)
+        if parent < 0:
             break
-        _split_node(columns, node, n_nodes, rules, work, tree)
+        _split_node(columns.codes, columns.n_bins, columns.has_missing, nodes, parent, n_nodes, work, rules)
         n_nodes += 2
         n_leaves += 1
-        if n_leaves < num_leaves:
-            _prepare_children(columns, node, n_nodes - 2, n_leaves - 1, rules, z_unit, h_unit, work)
-    _finish_leaves(n_nodes, work, tree, leaf_ids, leaf_sums)
+        if n_leaves < num_leaves and _prepare_children(columns, nodes, parent, n_leaves - 1, rules, work):
+            _search(columns, nodes, n_nodes - 2, n_nodes, rules, z_unit, h_unit, work)
+    _finish_leaves(nodes, n_nodes, work.rows, work.z, work.h, leaf_ids, leaf_sums)
     if sample.size < leaf_ids.size:
-        _send_down(columns, tree, leaf_ids)
+        _send_down(columns.codes, columns.n_bins, columns.has_missing, nodes, leaf_ids)
     return n_nodes
 
 
 @kernel
-def _set_leaf(node, sums_z, sums_wh, rules, work, tree):
-    """Make `node` a leaf that has not been searched."""
-    tree.feature[node] = -1
-    tree.bin[node] = 0
-    tree.missing_left[node] = False
-    tree.left[node] = 0
-    tree.right[node] = 0
-    tree.gain[node] = 0.0
-    tree.weight[node] = (sums_wh >> rules.hessian_bits) * rules.weight_per_unit
-    work.sums[node, 0] = sums_z
-    work.sums[node, 1] = sums_wh
-    work.split_gain[node] = 0.0
+def _set_leaf(nodes, i, start, stop, z, wh, rules):
+    """Make node `i` a leaf that has not been searched."""
+    node = nodes[i]
+    node.feature = -1
+    node.bin = 0
+    node.left = 0
+    node.right = 0
+    node.missing_left = False
+    node.gain = 0.0
+    node.weight = (wh >> rules.hessian_bits) * rules.weight_per_unit
+    node.start = start
+    node.stop = stop
+    node.z = z
+    node.wh = wh
+    node.split_gain = 0.0
 
 
 @kernel
-def _make_root(columns, sample, usable, rules, work, tree):
-    work.rows[: sample.size] = sample
-    work.start[0] = 0
-    work.stop[0] = sample.size
-    work.slot[0] = 0
-    work.usable[0] = usable
+def _make_root(sample, usable, work, nodes, rules):
+    rows = work.rows
     cells = work.cells
-    sums_z = 0
-    sums_wh = 0
-    for i in sample:
-        sums_z += cells[i, 0]
-        sums_wh += cells[i, 1]
-    _set_leaf(0, sums_z, sums_wh, rules, work, tree)
-    build_histogram(columns, sample, work.cells, work.histograms[0])
+    z = np.int64(0)
+    wh = np.int64(0)
+    for j in range(sample.size):
+        row = sample[j]
+        rows[j] = row
+        z += cells[row, 0]
+        wh += cells[row, 1]
+    _set_leaf(nodes, np.int64(0), np.int64(0), np.int64(sample.size), z, wh, rules)
+    nodes[0].slot = 0
+    slot_usable = work.usable[0]
+    for f in range(usable.size):
+        slot_usable[f] = usable[f]
 
 
 @kernel
-def _search(columns, node, rules, z_unit, h_unit, work):
-    """Find the best split of a leaf whose histogram is ready."""
-    if work.sums[node, 1] - rules.min_wh < rules.min_wh:
-        return
-    slot = work.slot[node]
-    split = find_best_split(
-        columns,
-        work.histograms[slot],
-        work.sums[node, 0],
-        work.sums[node, 1],
-        work.usable[slot],
-        rules,
-        z_unit,
-        h_unit,
-        work.thresholds,
-    )
-    work.split_gain[node] = split.gain
-    work.split_feature[node] = split.feature
-    work.split_bin[node] = split.bin
-    work.split_missing_left[node] = split.missing_left
-    work.split_sums[node, 0] = split.left_z
-    work.split_sums[node, 1] = split.left_wh
+def _best_leaf(nodes, n_nodes):
+    """The leaf whose split gains most, the earlier one of equals; -1 if none gains anything."""
+    best = -1
+    best_gain = 0.0
+    for i in range(n_nodes):
+        if nodes[i].split_gain > best_gain:
+            best = i
+            best_gain = nodes[i].split_gain
+    return best
+
+
+@kernel
+def _search(columns, nodes, first, last, rules, z_unit, h_unit, work):
+    """Find the best splits of leaves first..last whose histograms are ready."""
+    for i in range(first, last):
+        node = nodes[i]
+        if node.wh - rules.min_wh < rules.min_wh:
+            continue
+        split = find_best_split(
+            columns,
+            work.histograms[node.slot],
+            node.z,
+            node.wh,
+            work.usable[node.slot],
+            rules,
+            z_unit,
+            h_unit,
+            work.thresholds,
+        )
+        node.split_gain = split.gain
+        node.split_feature = split.feature
+        node.split_bin = split.bin
+        node.split_missing_left = split.missing_left
+        node.split_z = split.left_z
+        node.split_wh = split.left_wh
 
 
 @kernel
@@ -233,88 +239,83 @@ def _partition(codes, last_left, missing_left, missing_code, rows, rows_aside):
         rows_aside[n_right] = row
         n_left += left
         n_right += 1 - left
-    rows[n_left:] = rows_aside[:n_right]
+    for j in range(n_right):
+        rows[n_left + j] = rows_aside[j]
     return n_left
 
 
 @kernel
-def _split_node(columns, node, left, rules, work, tree):
+def _split_node(codes, n_bins, has_missing, nodes, parent, left, work, rules):
     """Split a leaf into the nodes `left` and `left` + 1."""
-    right = left + 1
-    f = work.split_feature[node]
-    start = work.start[node]
-    stop = work.stop[node]
+    node = nodes[parent]
+    f = node.split_feature
     n_left = _partition(
-        columns.codes[f],
-        work.split_bin[node],
-        columns.has_missing[f] and work.split_missing_left[node],
-        columns.n_bins[f],
-        work.rows[start:stop],
+        codes[f],
+        node.split_bin,
+        has_missing[f] and node.split_missing_left,
+        n_bins[f],
+        work.rows[node.start : node.stop],
         work.rows_aside,
     )
-    left_z = work.split_sums[node, 0]
-    left_wh = work.split_sums[node, 1]
-    _set_leaf(left, left_z, left_wh, rules, work, tree)
-    _set_leaf(right, work.sums[node, 0] - left_z, work.sums[node, 1] - left_wh, rules, work, tree)
-    work.start[left] = start
-    work.stop[left] = start + n_left
-    work.start[right] = start + n_left
-    work.stop[right] = stop
-    tree.feature[node] = f
-    tree.bin[node] = work.split_bin[node]
-    tree.missing_left[node] = work.split_missing_left[node]
-    tree.gain[node] = work.split_gain[node]
-    tree.left[node] = left
-    tree.right[node] = right
-    work.split_gain[node] = 0.0
+    middle = node.start + n_left
+    _set_leaf(nodes, left, node.start, middle, node.split_z, node.split_wh, rules)
+    _set_leaf(nodes, left + 1, middle, node.stop, node.z - node.split_z, node.wh - node.split_wh, rules)
+    node.feature = f
+    node.bin = node.split_bin
+    node.missing_left = node.split_missing_left
+    node.gain = node.split_gain
+    node.left = left
+    node.right = left + 1
+    node.split_gain = 0.0
 
 
 @kernel
-def _prepare_children(columns, parent, left, free_slot, rules, z_unit, h_unit, work):
-    """Histograms and best splits of two new leaves: sum over the smaller one, subtract for the larger one."""
-    smaller = left
-    larger = left + 1
-    if work.stop[left] - work.start[left] > work.stop[left + 1] - work.start[left + 1]:
+def _prepare_children(columns, nodes, parent, free_slot, rules, work):
+    """Histograms of two new leaves, summed for the smaller one and subtracted for the larger; False if not needed."""
+    node = nodes[parent]
+    smaller = nodes[node.left]
+    larger = nodes[node.right]
+    if smaller.stop - smaller.start > larger.stop - larger.start:
         smaller, larger = larger, smaller
-    parent_slot = work.slot[parent]
-    work.slot[larger] = parent_slot
-    work.slot[smaller] = free_slot
-    if max(work.sums[left, 1], work.sums[left + 1, 1]) - rules.min_wh < rules.min_wh:
-        return  # neither can be split
-    work.usable[free_slot] = work.usable[parent_slot]
-    rows = work.rows[work.start[smaller] : work.stop[smaller]]
-    build_histogram(columns, rows, work.cells, work.histograms[free_slot])
-    subtract_histogram(work.histograms[parent_slot], work.histograms[free_slot], columns, work.usable[parent_slot])
-    _search(columns, smaller, rules, z_unit, h_unit, work)
-    _search(columns, larger, rules, z_unit, h_unit, work)
+    larger.slot = node.slot
+    smaller.slot = free_slot
+    if max(smaller.wh, larger.wh) - rules.min_wh < rules.min_wh:
+        return False  # neither can be split
+    usable = work.usable[node.slot]
+    free_usable = work.usable[free_slot]
+    for f in range(usable.size):
+        free_usable[f] = usable[f]
+    child_hist = work.histograms[free_slot]
+    build_histogram(columns, work.rows[smaller.start : smaller.stop], work.cells, child_hist)
+    subtract_histogram(work.histograms[node.slot], child_hist, columns.first_cell, columns.n_cells, usable)
+    return True
 
 
 @kernel
-def _finish_leaves(n_nodes, work, tree, leaf_ids, leaf_sums):
+def _finish_leaves(nodes, n_nodes, rows, z, h, leaf_ids, leaf_sums):
     """Leaf of every sample that the tree was grown from, and sums of z and h of every leaf."""
-    z = work.z
-    h = work.h
-    for node in range(n_nodes):
+    for i in range(n_nodes):
         sum_z = 0.0
         sum_h = 0.0
-        if tree.feature[node] < 0:
-            for row in work.rows[work.start[node] : work.stop[node]]:
-                leaf_ids[row] = node
+        if nodes[i].feature < 0:
+            for j in range(nodes[i].start, nodes[i].stop):
+                row = rows[j]
+                leaf_ids[row] = i
                 sum_z += z[row]
                 sum_h += h[row]
-        leaf_sums[node, 0] = sum_z
-        leaf_sums[node, 1] = sum_h
+        leaf_sums[i, 0] = sum_z
+        leaf_sums[i, 1] = sum_h
 
 
 @kernel
-def _send_down(columns, tree, leaf_ids):
+def _send_down(codes, n_bins, has_missing, nodes, leaf_ids):
     """Leaf of every sample, whether the tree was grown from it or not."""
     for i in range(leaf_ids.size):
         node = 0
-        while tree.feature[node] >= 0:
-            f = tree.feature[node]
-            code = columns.codes[f, i]
-            is_missing = columns.has_missing[f] and code == columns.n_bins[f]
-            goes_left = tree.missing_left[node] if is_missing else code <= tree.bin[node]
-            node = tree.left[node] if goes_left else tree.right[node]
+        while nodes[node].feature >= 0:
+            f = nodes[node].feature
+            code = codes[f, i]
+            is_missing = has_missing[f] and code == n_bins[f]
+            goes_left = nodes[node].missing_left if is_missing else code <= nodes[node].bin
+            node = nodes[node].left if goes_left else nodes[node].right
         leaf_ids[i] = node

@@ -64,10 +64,8 @@ def _add_uneven_rows(entries, row_start, rows, cells, hist):
 
 
 @kernel
-def subtract_histogram(parent, child, columns, usable):
+def subtract_histogram(parent, child, first_cell, n_cells, usable):
     """Turn the parent's histogram into that of the other child, for the usable features."""
-    first_cell = columns.first_cell
-    n_cells = columns.n_cells
     for f in range(usable.size):
         if usable[f]:
             for cell in range(first_cell[f], first_cell[f] + n_cells[f]):

@@ -91,7 +91,10 @@ def _add_update(scores, leaf_ids, update, start, stop, out, out_start):
     n = stop - start
     out_stop = out_start + n
     for k in range(scores.shape[0]):
-        out[k, out_start:out_stop] = scores[k, start:stop]
+        row = scores[k, start:stop]
+        out_row = out[k, out_start:out_stop]
+        for i in range(n):
+            out_row[i] = row[i]
     for t in range(update.tree.size):
         leaves = leaf_ids[update.tree[t], start:stop]
         values = update.values[t]
