@@ -1,6 +1,7 @@
 """The four methods on the paper's data sets: test errors and training loss by round.
 
-    python benchmarks/accuracy.py letter10k covtype mnist10k --rounds 400 --out results/accuracy.json
+    python benchmarks/accuracy.py letter10k --rounds 400 --plot docs/images/letter.png
+    python benchmarks/accuracy.py covtype mnist10k --rounds 200 --out results/accuracy.json
 
 Needs the data folder named by ABC_PLUGINS_DATA. Beside our figures it prints those of the authors' own package on
 Letter10k (J=20, nu=0.1, leaf values clipped at 50), measured once with pltrees/abcboost.
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +45,12 @@ def measure(name: str, method: str, rounds: int, n_jobs: int | None, **params: A
     started = time.perf_counter()
     model.fit(data.X[train], data.y[train])
     seconds = time.perf_counter() - started
-    errors = {}
-    for done, labels in enumerate(model.staged_predict(X_test), start=1):
-        if done in CHECKPOINTS:
-            errors[done] = int(np.sum(labels != y_test))
+    curve = {
+        done: int(np.sum(labels != y_test))
+        for done, labels in enumerate(model.staged_predict(X_test), start=1)
+        if done in CHECKPOINTS or done % 10 == 0
+    }
+    errors = {done: count for done, count in curve.items() if done in CHECKPOINTS}
     losses = {done: float(model.train_loss_[done - 1]) for done in CHECKPOINTS if done <= rounds}
     return {
         "data": name,
@@ -55,6 +59,7 @@ def measure(name: str, method: str, rounds: int, n_jobs: int | None, **params: A
         "params": params,
         "n_test": len(y_test),
         "errors": errors,
+        "curve": curve,
         "train_loss": losses,
         "trees_grown": model.trees_grown_,
         "seconds": seconds,
@@ -83,6 +88,33 @@ def show(result: dict[str, Any]) -> list[list[str]]:
     return rows
 
 
+def plot(results: Sequence[dict[str, Any]], path: Path) -> None:
+    """Draw test error against rounds."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    styles = {"mart": ("#999999", ":"), "robustlogit": ("#0072B2", "--"), "abcmart": ("#E69F00", "-."),
+              "abcrobustlogit": ("#D55E00", "-")}  # fmt: skip
+    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    for result in results:
+        shown = {done: count for done, count in result["curve"].items() if done >= 20}
+        colour, line = styles[result["method"]]
+        share = [100 * count / result["n_test"] for count in shown.values()]
+        axes.plot(list(shown), share, line, color=colour, linewidth=2, label=result["method"])
+        axes.annotate(f"{share[-1]:.2f}", (list(shown)[-1], share[-1]), xytext=(4, 0), textcoords="offset points",
+                      va="center", color=colour)  # fmt: skip
+    axes.set(xlabel="boosting rounds", ylabel="test error, %", yscale="log")
+    axes.set_title(f"{results[0]['data']}: 20 leaves, learning rate 0.1")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("{x:g}")
+    axes.grid(alpha=0.3, which="both")
+    axes.legend()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+
+
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -91,6 +123,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=400)
     parser.add_argument("--n-jobs", type=int, default=None)
     parser.add_argument("--out", type=Path, default=None)
+    parser.add_argument("--plot", type=Path, default=None, help="draw the errors of the first data set")
     arguments = parser.parse_args()
     results = []
     for name in arguments.data:
@@ -102,6 +135,8 @@ def main() -> None:
             if arguments.out:
                 arguments.out.parent.mkdir(parents=True, exist_ok=True)
                 arguments.out.write_text(json.dumps({"machine": describe_machine(), "results": results}, indent=1))
+    if arguments.plot:
+        plot([result for result in results if result["data"] == arguments.data[0]], arguments.plot)
 
 
 if __name__ == "__main__":
