@@ -63,12 +63,22 @@ def search_pairs(candidates: Sequence[int], n_classes: int, *, shared: bool = Tr
     return pairs
 
 
-def pairs_of_base(pairs: Sequence[Pair], base: int) -> list[int]:
-    """Positions in `pairs` of the trees of a round with this base; a shared tree counts for both of its classes."""
-    own = [position for position, pair in enumerate(pairs) if pair[1] == base]
-    classes = {pairs[position][0] for position in own}
-    borrowed = [p for p, (plus, minus) in enumerate(pairs) if plus == base and minus not in classes]
-    return sorted(own + borrowed, key=lambda position: _other(pairs[position], base))
+def pairs_of_base(pairs: Sequence[Pair | None], base: int) -> list[int]:
+    """Find the trees of a round with this base in `pairs`, in class order.
+
+    A shared tree counts for both of its classes; None is a place without a tree.
+    """
+    tree_of: dict[int, int] = {}
+    for position, pair in enumerate(pairs):
+        if pair is not None and base in pair:
+            other = _other(pair, base)
+            if pair[1] == base or other not in tree_of:
+                tree_of[other] = position
+    return [tree_of[k] for k in sorted(tree_of)]
+
+
+def _select(pairs: Sequence[Pair | None], rows: Sequence[int]) -> list[Pair]:
+    return [pair for row in rows if (pair := pairs[row]) is not None]
 
 
 def _other(pair: Pair, base: int) -> int:
@@ -183,14 +193,15 @@ class ABCScores:
 
         self.workers.over_items(range(len(gradients)), write)
 
-    def trial_loss(self, pairs: Sequence[Pair], additions: AnyArray, rows: Sequence[int], factor: float = 1.0) -> float:
+    def trial_loss(
+        self, pairs: Sequence[Pair | None], additions: AnyArray, rows: Sequence[int], factor: float = 1.0
+    ) -> float:
         """Total training loss if the trees in `rows` of `pairs` and `additions` were added, times `factor`.
 
         Nothing changes until `accept` takes over what was tried last.
         """
         tree_rows = np.array(rows, dtype=np.int64)
-        plus = np.array([pairs[row][0] for row in rows], dtype=np.int64)
-        minus = np.array([pairs[row][1] for row in rows], dtype=np.int64)
+        plus, minus = np.array(_select(pairs, rows), dtype=np.int64).reshape(-1, 2).T
         block_losses = np.empty((count_blocks(self.labels.size), self.n_classes))
         self.workers.over_rows(
             self.labels.size,
@@ -231,7 +242,7 @@ class ABCScores:
         return self.schedule.choose(plan, trial_losses) if len(plan.candidates) > 1 else plan.candidates[0]
 
     def guarded_factor(
-        self, pairs: Sequence[Pair], additions: AnyArray, rows: Sequence[int], *, guard: bool = True
+        self, pairs: Sequence[Pair | None], additions: AnyArray, rows: Sequence[int], *, guard: bool = True
     ) -> float:
         """Try the step, and half of it, and half of that, until the training loss does not rise.
 
@@ -250,7 +261,7 @@ class ABCScores:
         return 0.0
 
     def renewed_values(
-        self, pairs: Sequence[Pair], rows: Sequence[int], leaf_ids: AnyArray, n_leaves: int, step: LeafStep
+        self, pairs: Sequence[Pair | None], rows: Sequence[int], leaf_ids: AnyArray, n_leaves: int, step: LeafStep
     ) -> Floats:
         """Newton leaf values of the trees of a round with a base, one tree after the other.
 
@@ -416,10 +427,11 @@ def _try_blocks(  # type: ignore[no-untyped-def]
             block_losses[block, k] += weights[i] * (log_normaliser[i - start] - tried_scores[k, i])
 
 
-def add_trees(scores: Floats, pairs: Sequence[Pair], additions: AnyArray, rows: Sequence[int], factor: float) -> None:
+def add_trees(
+    scores: Floats, pairs: Sequence[Pair | None], additions: AnyArray, rows: Sequence[int], factor: float
+) -> None:
     """Add trees to scores of shape (n_classes, n_samples) in place, as for a validation set."""
-    for row in rows:
-        plus, minus = pairs[row]
+    for row, (plus, minus) in zip(rows, _select(pairs, rows), strict=True):
         scores[plus] += factor * additions[row]
         if minus != CLASSIC:
             scores[minus] -= factor * additions[row]
