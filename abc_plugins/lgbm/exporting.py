@@ -18,10 +18,10 @@ from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.lgbm.text import (
     ModelFrame,
     TaggedTree,
+    importances,
     join_numbers,
     lay_out,
-    split_counts,
-    split_gains,
+    tree_text,
     write_model,
 )
 from abc_plugins.lgbm.trainer import Trainer
@@ -70,13 +70,14 @@ def finish(trainer: Trainer, *, best_round: int, layout: str) -> lgb.Booster:
     booster.params = params.stock
     booster.best_iteration = ends[list(stops).index(best)] if best_round > 0 else 0
     used = [tree.text for trees in trainer.rounds[:best] for tree in trees] + trainer.initial_trees
+    split_importance, gain_importance = importances(used, frame.n_features)
     booster.abc_info = {
         "base_classes": list(trainer.schedule.bases),
         "best_round": best_round,
         "round_iterations": {trainer.n_initial_rounds + stop: end for stop, end in zip(stops, ends, strict=True)},
         "retried_rounds": int(trainer.retried_rounds),
-        "split_importance": split_counts(used, frame.n_features).tolist(),
-        "gain_importance": split_gains(used, frame.n_features).tolist(),
+        "split_importance": split_importance.tolist(),
+        "gain_importance": gain_importance.tolist(),
     }
     return booster
 
@@ -172,13 +173,14 @@ def _native_booster(
     if path is not None:
         Path(path).write_text(text, encoding="utf-8")
     booster = lgb.Booster(model_str=text)
+    split_importance, gain_importance = importances(used, frame.n_features)
     booster.abc_info = {
         "base_classes": [trees[0].minus if trees else CLASSIC for trees in rounds],
         "best_round": 0,
         "round_iterations": dict(zip(stops, layed.round_ends, strict=True)),
         "retried_rounds": 0,
-        "split_importance": split_counts(used, frame.n_features).tolist(),
-        "gain_importance": split_gains(used, frame.n_features).tolist(),
+        "split_importance": split_importance.tolist(),
+        "gain_importance": gain_importance.tolist(),
     }
     return booster
 
@@ -189,9 +191,9 @@ def _native_tree(tree: Tree) -> TaggedTree:
     number = np.where(is_leaf, ~(np.cumsum(is_leaf) - 1), np.cumsum(~is_leaf) - 1)
     counts = _node_counts(tree, is_leaf)
     inner, leaves = ~is_leaf, is_leaf
-    text: dict[str, str] = {
-        "num_leaves": str(int(leaves.sum())),
-        "num_cat": "0",
+    lines = {
+        "num_leaves": int(leaves.sum()),
+        "num_cat": 0,
         "split_feature": _join(tree.feature[inner]),
         "split_gain": join_numbers(tree.gain[inner]),
         "threshold": join_numbers(tree.threshold[inner]),
@@ -204,10 +206,10 @@ def _native_tree(tree: Tree) -> TaggedTree:
         "internal_value": join_numbers(_node_means(tree, counts)[inner]),
         "internal_weight": join_numbers(tree.weight[inner]),
         "internal_count": _join(counts[inner]),
-        "is_linear": "0",
-        "shrinkage": "1",
+        "is_linear": 0,
+        "shrinkage": 1,
     }
-    return TaggedTree(tree.plus, tree.minus, text)
+    return TaggedTree(tree.plus, tree.minus, tree_text(lines))
 
 
 def _join(numbers: Any) -> str:

@@ -6,7 +6,8 @@ In a LightGBM model tree i belongs to class i mod K, and one iteration is K tree
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,25 +16,14 @@ import numpy as np
 from abc_plugins.core.arrays import Floats
 from abc_plugins.core.schedule import CLASSIC
 
-TreeText = Mapping[str, str]
-"""The lines `key=value` of one tree, without its number."""
+TreeText = str
+"""The lines `key=value` of one tree, without its number; trees are many, and most are passed on as they are."""
 
-_OUTPUTS = ("leaf_value", "internal_value", "leaf_const", "leaf_coeff")
+_OUTPUTS = re.compile(r"(?m)^(leaf_value|internal_value|leaf_const|leaf_coeff)=(.*)$")
 _LIST_KEYS = (
     *("split_feature", "split_gain", "threshold", "decision_type", "left_child", "right_child"),
     *("leaf_value", "leaf_weight", "leaf_count", "internal_value", "internal_weight", "internal_count"),
 )
-NO_TREE: TreeText = {
-    "num_leaves": "1",
-    "num_cat": "0",
-    **dict.fromkeys(_LIST_KEYS, ""),
-    "leaf_value": "0",
-    "leaf_weight": "0",
-    "leaf_count": "0",
-    "is_linear": "0",
-    "shrinkage": "1",
-}
-"""A tree with one leaf of value 0, for a slot that has to be filled."""
 
 
 class TaggedTree(NamedTuple):
@@ -70,38 +60,46 @@ def read_model(text: str) -> tuple[ModelFrame, list[TreeText]]:
     """Take a text model apart."""
     body, _, tail = text.partition("\nend of trees")
     head, *blocks = body.split("\nTree=")
-    header = _read_lines(head.split("\n"))
-    parameters = tail.partition("\nparameters:\n")[2].partition("\nend of parameters")[0].strip()
+    header = dict(line.split("=", 1) for line in head.split("\n") if "=" in line)
     frame = ModelFrame(
         feature_names=header["feature_names"],
         feature_infos=header["feature_infos"],
         n_features=int(header["max_feature_idx"]) + 1,
-        parameters=parameters,
+        parameters=tail.partition("\nparameters:\n")[2].partition("\nend of parameters")[0].strip(),
         pandas_categorical=tail.rpartition("\npandas_categorical:")[2].strip() or "null",
     )
-    return frame, [_read_lines(block.split("\n")[1:]) for block in blocks]
+    return frame, [block.partition("\n")[2].rstrip() for block in blocks]
 
 
-def _read_lines(lines: Sequence[str]) -> dict[str, str]:
-    return dict(line.split("=", 1) for line in lines if "=" in line)  # type: ignore[misc]
+def tree_text(lines: Mapping[str, object]) -> TreeText:
+    """Write a tree of its lines."""
+    return "\n".join(f"{key}={value}" for key, value in lines.items())
+
+
+def field(tree: TreeText, key: str) -> str:
+    """Return the value of a line."""
+    return ("\n" + tree).partition(f"\n{key}=")[2].partition("\n")[0]
+
+
+def is_stump(tree: TreeText) -> bool:
+    """Whether the tree is a single leaf."""
+    return tree.startswith("num_leaves=1\n")
 
 
 def leaf_values(tree: TreeText) -> Floats:
     """Leaf values, shrinkage included, shape (n_leaves,)."""
-    return np.array(tree["leaf_value"].split(), dtype=np.float64)
+    return np.array(field(tree, "leaf_value").split(), dtype=np.float64)
 
 
 def with_leaf_values(tree: TreeText, values: Floats) -> TreeText:
     """Return the tree with other leaf values; the outputs of inner nodes become averages of theirs."""
-    changed = {**tree, "leaf_value": join_numbers(values)}
-    if tree["internal_value"]:
-        changed["internal_value"] = join_numbers(_internal_values(tree, values))
-    return changed
+    new = {"leaf_value": join_numbers(values), "internal_value": join_numbers(_internal_values(tree, values))}
+    return _OUTPUTS.sub(lambda line: f"{line[1]}={new.get(line[1], line[2])}", tree)
 
 
 def _internal_values(tree: TreeText, values: Floats) -> Floats:
-    left, right = (np.array(tree[key].split(), dtype=np.int64) for key in ("left_child", "right_child"))
-    leaf_count = np.array(tree["leaf_count"].split(), dtype=np.float64)
+    left, right = (np.array(field(tree, key).split(), dtype=np.int64) for key in ("left_child", "right_child"))
+    leaf_count = np.array(field(tree, "leaf_count").split(), dtype=np.float64)
     sums, counts = np.zeros(left.size), np.zeros(left.size)
     for node in range(left.size - 1, -1, -1):  # a child has a larger number than its parent
         for child in (left[node], right[node]):
@@ -113,27 +111,40 @@ def _internal_values(tree: TreeText, values: Floats) -> Floats:
 
 def negated(tree: TreeText) -> TreeText:
     """Return the tree with all its outputs negated, digit for digit."""
-    return {**tree, **{key: " ".join(map(_negate, tree[key].split(" "))) for key in _OUTPUTS if tree.get(key)}}
-
-
-def _negate(number: str) -> str:
-    if not number or number == "0":
-        return number
-    return number[1:] if number[0] == "-" else "-" + number
+    return _map_outputs(tree, lambda number: number[1:] if number[0] == "-" else "-" + number)
 
 
 def scaled(tree: TreeText, factor: float) -> TreeText:
     """Return the tree with all its outputs multiplied."""
+    return _map_outputs(tree, lambda number: repr(factor * float(number)))
 
-    def scale(number: str) -> str:
-        return repr(factor * float(number)) if number else number
 
-    return {**tree, **{key: " ".join(map(scale, tree[key].split(" "))) for key in _OUTPUTS if tree.get(key)}}
+def _map_outputs(tree: TreeText, change: Callable[[str], str]) -> TreeText:
+    def change_line(line: re.Match[str]) -> str:
+        # empty items: in a linear tree, two spaces part the coefficients of two leaves
+        return f"{line[1]}=" + " ".join([change(number) if number else "" for number in line[2].split(" ")])
+
+    return _OUTPUTS.sub(change_line, tree)
 
 
 def join_numbers(numbers: Floats) -> str:
     """Write floats so that they are read back bit for bit."""
     return " ".join(map(repr, np.asarray(numbers, dtype=np.float64).tolist()))
+
+
+NO_TREE = tree_text(
+    {
+        "num_leaves": 1,
+        "num_cat": 0,
+        **dict.fromkeys(_LIST_KEYS, ""),
+        "leaf_value": 0,
+        "leaf_weight": 0,
+        "leaf_count": 0,
+        "is_linear": 0,
+        "shrinkage": 1,
+    }
+)
+"""A tree with one leaf of value 0, for a slot that has to be filled."""
 
 
 class Layout(NamedTuple):
@@ -181,7 +192,7 @@ def lay_out(rounds: Sequence[Sequence[TaggedTree]], n_classes: int, stops: Seque
 
 def write_model(frame: ModelFrame, trees: Sequence[TreeText], n_classes: int) -> str:
     """Write a text model with objective multiclass."""
-    blocks = [_write_tree(number, tree) for number, tree in enumerate(trees)]
+    blocks = [f"Tree={number}\n{tree}\n\n\n" for number, tree in enumerate(trees)]
     header = {
         "version": "v4",
         "num_class": n_classes,
@@ -208,26 +219,9 @@ def write_model(frame: ModelFrame, trees: Sequence[TreeText], n_classes: int) ->
     )
 
 
-def _write_tree(number: int, tree: TreeText) -> str:
-    lines = "\n".join(f"{key}={value}" for key, value in tree.items())
-    return f"Tree={number}\n{lines}\n\n\n"
-
-
-def split_counts(trees: Sequence[TreeText], n_features: int) -> Floats:
-    """Count the splits on every feature."""
-    totals = np.zeros(n_features)
-    for tree in trees:
-        if tree["split_feature"]:
-            totals += np.bincount(np.array(tree["split_feature"].split(), dtype=np.int64), minlength=n_features)
-    return totals
-
-
-def split_gains(trees: Sequence[TreeText], n_features: int) -> Floats:
-    """Sum the gains of the splits on every feature."""
-    totals = np.zeros(n_features)
-    for tree in trees:
-        if tree["split_feature"]:
-            features = np.array(tree["split_feature"].split(), dtype=np.int64)
-            gains = np.array(tree["split_gain"].split(), dtype=np.float64)
-            totals += np.bincount(features, weights=gains, minlength=n_features)
-    return totals
+def importances(trees: Sequence[TreeText], n_features: int) -> tuple[Floats, Floats]:
+    """Count the splits on every feature, and sum their gains."""
+    features = np.array(" ".join([field(tree, "split_feature") for tree in trees]).split(), dtype=np.int64)
+    gains = np.array(" ".join([field(tree, "split_gain") for tree in trees]).split(), dtype=np.float64)
+    counts = np.bincount(features, minlength=n_features).astype(np.float64)
+    return counts, np.bincount(features, weights=gains, minlength=n_features)

@@ -26,7 +26,7 @@ from abc_plugins.core.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC, BaseClassSchedule, RoundPlan
 from abc_plugins.lgbm.metrics import Evaluated
 from abc_plugins.lgbm.params import TrainingParams
-from abc_plugins.lgbm.text import TaggedTree, TreeText, leaf_values, read_model, scaled, with_leaf_values
+from abc_plugins.lgbm.text import TaggedTree, TreeText, is_stump, leaf_values, read_model, scaled, with_leaf_values
 
 EvalFunction = Callable[[AnyArray, lgb.Dataset], Any]
 
@@ -264,7 +264,7 @@ class Trainer:
             yield TaggedTree(*pair, text if factor == 1.0 else scaled(text, factor))
 
     def _is_stump(self, grown: Grown, row: int) -> bool:
-        return grown.iterations[row // self.params.n_classes] < 0 or self._text(grown, row)["num_leaves"] == "1"
+        return grown.iterations[row // self.params.n_classes] < 0 or is_stump(self._text(grown, row))
 
     def _finder(self, grown: Grown, row: int) -> LeafFinder:
         if row not in grown.finders:
