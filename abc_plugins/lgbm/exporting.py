@@ -24,7 +24,7 @@ from abc_plugins.lgbm.text import (
     tree_text,
     write_model,
 )
-from abc_plugins.lgbm.trainer import Trainer
+from abc_plugins.lgbm.trainer import TrainedModel
 
 LAYOUTS = ("compact", "rounds")
 MANY_SLOTS = 100_000
@@ -34,12 +34,12 @@ _MISSING_IS_NAN = 2 << 2  # LightGBM's decision_type: missing values are NaN ...
 _MISSING_LEFT = 2  # ... and go to the left
 
 
-def finish(trainer: Trainer, *, best_round: int, layout: str) -> lgb.Booster:
-    """Turn a run into a stock Booster.
+def finish(model: TrainedModel, *, best_round: int, layout: str) -> lgb.Booster:
+    """Turn a trained model into a stock Booster.
 
     Parameters
     ----------
-    trainer : Trainer
+    model : TrainedModel
     best_round : int
         Rounds that predictions use by default, those of the initial model included; 0 for all.
     layout : str
@@ -50,32 +50,32 @@ def finish(trainer: Trainer, *, best_round: int, layout: str) -> lgb.Booster:
     booster : Booster
         With objective multiclass, and an attribute `abc_info` of plain values (see `model_info`).
     """
-    params = trainer.params
-    n_classes, n_rounds = params.n_classes, len(trainer.rounds)
-    best = n_rounds if best_round <= 0 else best_round - trainer.n_initial_rounds
+    params = model.params
+    n_classes, n_rounds = params.n_classes, len(model.rounds)
+    best = n_rounds if best_round <= 0 else best_round - model.n_initial_rounds
     stops = range(1, n_rounds + 1) if layout == "rounds" else sorted({best, n_rounds})
-    layed = lay_out(trainer.rounds, n_classes, stops)
-    n_initial = len(trainer.initial_trees) // n_classes
+    layed = lay_out(model.rounds, n_classes, stops)
+    n_initial = len(model.initial_trees) // n_classes
     ends = [n_initial + end for end in layed.round_ends]
-    trees = [*trainer.initial_trees, *layed.trees]
-    _warn_of_size(len(trees), sum(map(len, trainer.rounds)), layout)
+    trees = [*model.initial_trees, *layed.trees]
+    _warn_of_size(len(trees), sum(map(len, model.rounds)), layout)
     frame = ModelFrame(
-        trainer.frame.feature_names,
-        trainer.frame.feature_infos,
-        trainer.frame.n_features,
-        _stock_parameters(trainer.frame.parameters, params.stock),
-        trainer.frame.pandas_categorical,
+        model.frame.feature_names,
+        model.frame.feature_infos,
+        model.frame.n_features,
+        _stock_parameters(model.frame.parameters, params.stock),
+        model.frame.pandas_categorical,
     )
     booster = lgb.Booster(model_str=write_model(frame, trees, n_classes))
     booster.params = params.stock
     booster.best_iteration = ends[list(stops).index(best)] if best_round > 0 else 0
-    used = [tree.text for trees in trainer.rounds[:best] for tree in trees] + trainer.initial_trees
+    used = [tree.text for trees in model.rounds[:best] for tree in trees] + model.initial_trees
     split_importance, gain_importance = importances(used, frame.n_features)
     booster.abc_info = {
-        "base_classes": list(trainer.schedule.bases),
+        "base_classes": list(model.bases),
         "best_round": best_round,
-        "round_iterations": {trainer.n_initial_rounds + stop: end for stop, end in zip(stops, ends, strict=True)},
-        "retried_rounds": int(trainer.retried_rounds),
+        "round_iterations": {model.n_initial_rounds + stop: end for stop, end in zip(stops, ends, strict=True)},
+        "retried_rounds": int(model.retried_rounds),
         "split_importance": split_importance.tolist(),
         "gain_importance": gain_importance.tolist(),
     }

@@ -30,7 +30,7 @@ class LiveBooster(lgb.Booster):
 
         if self._trainer is None:
             raise RuntimeError("The run has not started.")
-        return finish(self._trainer, best_round=0, layout=self._trainer.params.options.layout)
+        return finish(self._trainer.model(), best_round=0, layout=self._trainer.params.options.layout)
 
     def current_iteration(self) -> int:
         """Count the rounds done."""

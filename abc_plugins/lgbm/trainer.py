@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import lightgbm as lgb
 import numpy as np
 from lightgbm import basic
 
-from abc_plugins.core.arrays import AnyArray, Floats, Integers
-from abc_plugins.core.checks import fail
+from abc_plugins.core.arrays import AnyArray, Floats
 from abc_plugins.core.driver import (
     ABCScores,
     LeafFinder,
@@ -19,41 +18,44 @@ from abc_plugins.core.driver import (
     add_trees,
     classic_pairs,
     pairs_of_base,
-    search_pairs,
 )
 from abc_plugins.core.losses import update_probabilities
 from abc_plugins.core.parallel import Workers
-from abc_plugins.core.schedule import CLASSIC, BaseClassSchedule, RoundPlan
+from abc_plugins.core.schedule import CLASSIC, RoundPlan
+from abc_plugins.lgbm.grower import Grown, ScoredSet, TreeGrower
 from abc_plugins.lgbm.metrics import Evaluated
 from abc_plugins.lgbm.params import TrainingParams
-from abc_plugins.lgbm.text import TaggedTree, TreeText, is_stump, leaf_values, read_model, scaled, with_leaf_values
+from abc_plugins.lgbm.text import ModelFrame, TaggedTree, TreeText, read_model, scaled, with_leaf_values
 
 EvalFunction = Callable[[AnyArray, lgb.Dataset], Any]
 
 
-@dataclass
-class Grown:
-    """Trees that LightGBM grew for one round, losers of a search included.
+@dataclass(frozen=True)
+class TrainedModel:
+    """The trees of a run, and what is needed to write them down.
 
     Attributes
     ----------
-    slots : list of (plus, minus) or None
-        One a tree; None for a slot without gradients, whose tree is a single leaf of 0.
-    iterations : list of int
-        Iteration of the booster for every K slots; -1 if none of them found a split.
-    additions : array of shape (n_slots, n_samples)
-        What each tree adds to the training scores.
-    valid_additions : list of arrays of shape (n_slots, n_valid)
-    texts, finders : dict
-        Texts of the trees of an iteration and leaf finders of the trees, read when they are first needed.
+    params : TrainingParams
+    frame : ModelFrame
+    initial_trees : list of TreeText
+        The trees of the initial model, K an iteration.
+    rounds : sequence of sequences of TaggedTree
+        The trees of every further round; a round without any split is empty.
+    bases : sequence of int
+        The base of every round, those of the initial model included.
+    n_initial_rounds : int
+    retried_rounds : int
+        Rounds whose step the guard shortened or replaced.
     """
 
-    slots: list[Pair | None]
-    iterations: list[int]
-    additions: Floats
-    valid_additions: list[Floats]
-    texts: dict[int, list[TreeText]] = field(default_factory=dict)
-    finders: dict[int, LeafFinder] = field(default_factory=dict)
+    params: TrainingParams
+    frame: ModelFrame
+    initial_trees: list[TreeText]
+    rounds: Sequence[Sequence[TaggedTree]]
+    bases: Sequence[int]
+    n_initial_rounds: int
+    retried_rounds: int
 
 
 @dataclass
@@ -79,30 +81,6 @@ class Step:
     additions: Floats
     used: Sequence[int]
     values: Floats | None = None
-
-
-@dataclass
-class ScoredSet:
-    """A data set and its scores.
-
-    Attributes
-    ----------
-    name : str
-    data : Dataset
-    labels : array of int32, shape (n_samples,)
-    weights : array of float64, shape (n_samples,), or None
-    scores : array of shape (n_classes, n_samples)
-        F; for the training set they live in `Trainer.state`.
-    tree_sums : array of shape (n_classes, n_samples)
-        LightGBM's own sums of the trees in each slot, as last seen.
-    """
-
-    name: str
-    data: lgb.Dataset
-    labels: Integers
-    weights: Floats | None
-    scores: Floats
-    tree_sums: Floats
 
 
 class Trainer:
@@ -136,23 +114,22 @@ class Trainer:
         schedule = params.options.schedule(params.n_classes)
         for base in bases:
             schedule.record(base)
-        sums = _tree_sums(booster)
-        sets = [booster.train_set, *booster.valid_sets]
-        names = [booster._train_data_name, *booster.name_valid_sets]
-        scored = [
-            _scored_set(name, data, own, params.n_classes) for name, data, own in zip(names, sets, sums, strict=True)
-        ]
-        self.train, self.valid = scored[0], scored[1:]
+        self.grower = TreeGrower(params, booster)
+        self.train, *self.valid = self.grower.sets
         self.workers = Workers(params.n_threads)
         self.state = ABCScores(self.train.labels, self.train.weights, self.train.tree_sums, schedule, self.workers)
-        self._shares_pairs = _pairs_are_antisymmetric(params, booster.train_set)
-        self._gradients = np.empty((params.n_classes, self.train.labels.size), dtype=np.float32)
-        self._hessians = np.empty_like(self._gradients)
 
-    @property
-    def schedule(self) -> BaseClassSchedule:
-        """The base classes so far."""
-        return self.state.schedule
+    def model(self) -> TrainedModel:
+        """Return all that the rounds so far have made."""
+        return TrainedModel(
+            self.params,
+            self.frame,
+            self.initial_trees,
+            self.rounds,
+            self.state.schedule.bases,
+            self.n_initial_rounds,
+            self.retried_rounds,
+        )
 
     @property
     def n_rounds(self) -> int:
@@ -165,47 +142,21 @@ class Trainer:
         if plan.centre:
             for data in self.valid:
                 data.scores -= data.scores.mean(axis=0)
-        grown = self._grow(self._slots(plan))
+        grown = self.grower.grow(self.grower.slots(plan), self.state)
         if not self._take(self._best_step(plan, grown), grown):
             # No part of the step helped: a classic round in its place.
-            grown = self._grow(list(classic_pairs(self.params.n_classes)))
+            grown = self.grower.grow(classic_pairs(self.params.n_classes), self.state)
             self._take(self._step(CLASSIC, grown), grown)
-
-    def _slots(self, plan: RoundPlan) -> list[Pair | None]:
-        n_classes = self.params.n_classes
-        if plan.is_classic:
-            return list(classic_pairs(n_classes))
-        if len(plan.candidates) == 1:
-            (base,) = plan.candidates
-            return [None if k == base else (k, base) for k in range(n_classes)]
-        return list(search_pairs(plan.candidates, n_classes, shared=self._shares_pairs))
-
-    def _grow(self, slots: list[Pair | None]) -> Grown:
-        """Grow K trees at a time: a slot's tree depends on its gradients alone, whichever class they are for."""
-        n_classes = self.params.n_classes
-        slots = slots + [None] * (-len(slots) % n_classes)
-        sets = [self.train, *self.valid]
-        additions = [np.empty((len(slots), data.labels.size)) for data in sets]
-        iterations = []
-        for begin in range(0, len(slots), n_classes):
-            chunk = slice(begin, begin + n_classes)
-            self.state.gradients(slots[chunk], self._gradients, self._hessians)
-            stalled = self.booster.update(fobj=lambda _sums, _data: (self._gradients.T, self._hessians.T))
-            iterations.append(-1 if stalled else lgb.Booster.num_trees(self.booster) // n_classes - 1)
-            for data, added, sums in zip(sets, additions, _tree_sums(self.booster), strict=True):
-                np.subtract(sums, data.tree_sums, out=added[chunk])
-                data.tree_sums[:] = sums
-        return Grown(slots, iterations, additions[0], additions[1:])
 
     def _best_step(self, plan: RoundPlan, grown: Grown) -> Step:
         """Choose the base by the training loss that each candidate's step would lead to."""
         if plan.is_classic:
             return self._step(CLASSIC, grown)
-        steps = {base: self._step(base, grown) for base in plan.candidates}
         losses = []
-        if len(steps) > 1:
-            losses = [self.state.trial_loss(step.pairs, step.additions, step.used) for step in steps.values()]
-        return steps[self.state.choose_base(plan, losses)]
+        for candidate in plan.candidates if len(plan.candidates) > 1 else ():
+            step = self._step(candidate, grown)
+            losses.append(self.state.trial_loss(step.pairs, step.additions, step.used))
+        return self._step(self.state.choose_base(plan, losses), grown)
 
     def _step(self, base: int, grown: Grown) -> Step:
         """Put the step of one base together, with renewed leaf values if they are wanted."""
@@ -215,11 +166,11 @@ class Trainer:
         rows = pairs_of_base(grown.slots, base)
         if self.params.options.leaf_values == "paper":
             return Step(base, rows, grown.slots, grown.additions, rows)
-        rows = [row for row in rows if not self._is_stump(grown, row)]
+        rows = [row for row in rows if not grown.is_stump(row)]
         pairs = [grown.slots[row] for row in rows]
         if not rows:
             return Step(base, rows, pairs, grown.additions, rows)
-        finders = [self._finder(grown, row) for row in rows]
+        finders = [grown.finder(row) for row in rows]
         leaf_ids = _find_leaves(finders, rows, grown.additions)
         n_leaves = 1 + max(int(finder.group.max()) for finder in finders)
         step = self.params.leaf_step(self.booster.params)
@@ -230,7 +181,7 @@ class Trainer:
     def _take(self, step: Step, grown: Grown) -> bool:
         """Take the step as far as the guard allows; False if no part of it helps and a classic round might."""
         factor = 0.0
-        if any(iteration >= 0 for iteration in grown.iterations):
+        if not grown.stalled:
             guard = self.params.options.guard
             factor = self.state.guarded_factor(step.pairs, step.additions, step.used, guard=guard)
             self.retried_rounds += factor < 1.0
@@ -249,36 +200,19 @@ class Trainer:
     def _valid_additions(self, step: Step, grown: Grown, additions: Floats) -> Floats:
         if step.values is None:
             return additions
-        leaf_ids = _find_leaves([self._finder(grown, row) for row in step.rows], step.rows, additions)
+        leaf_ids = _find_leaves([grown.finder(row) for row in step.rows], step.rows, additions)
         return np.take_along_axis(step.values, leaf_ids.astype(np.int64), axis=1)
 
     def _tagged_trees(self, step: Step, grown: Grown, factor: float) -> Iterator[TaggedTree]:
         """Yield the trees of the step; those without a split add nothing and are left out."""
         for t, row in enumerate(step.rows):
             pair = grown.slots[row]
-            if pair is None or self._is_stump(grown, row):
+            if pair is None or grown.is_stump(row):
                 continue
-            text = self._text(grown, row)
+            text = grown.text(row)
             if step.values is not None:
-                text = with_leaf_values(text, step.values[t, self._finder(grown, row).group])
+                text = with_leaf_values(text, step.values[t, grown.finder(row).group])
             yield TaggedTree(*pair, text if factor == 1.0 else scaled(text, factor))
-
-    def _is_stump(self, grown: Grown, row: int) -> bool:
-        return grown.iterations[row // self.params.n_classes] < 0 or is_stump(self._text(grown, row))
-
-    def _finder(self, grown: Grown, row: int) -> LeafFinder:
-        if row not in grown.finders:
-            grown.finders[row] = LeafFinder(leaf_values(self._text(grown, row)))
-        return grown.finders[row]
-
-    def _text(self, grown: Grown, row: int) -> TreeText:
-        """Read a tree out of the booster, K at a time."""
-        chunk, slot = divmod(row, self.params.n_classes)
-        if chunk not in grown.texts:
-            iteration = grown.iterations[chunk]
-            text = lgb.Booster.model_to_string(self.booster, num_iteration=1, start_iteration=iteration)
-            grown.texts[chunk] = read_model(text)[1]
-        return grown.texts[chunk][slot]
 
     def evaluate(self, feval: Sequence[EvalFunction], *, with_train: bool) -> list[Any]:
         """Evaluate as lightgbm does: the training set first if it is wanted, built-in metrics before `feval`."""
@@ -318,50 +252,3 @@ def _find_leaves(finders: Sequence[LeafFinder], rows: Sequence[int], additions: 
 def _eval_result(data_name: str, metric_name: str, value: float, maximize: bool) -> Any:
     record = getattr(basic, "EvalResult", None)  # plain tuples before LightGBM 4.7
     return record(data_name, metric_name, value, maximize) if record else (data_name, metric_name, value, maximize)
-
-
-def _tree_sums(booster: lgb.Booster) -> list[Floats]:
-    """LightGBM's sums of trees of the training and the validation sets, shape (n_classes, n_samples); not copied."""
-    seen: list[Floats] = []
-
-    def look(sums: Floats, _data: lgb.Dataset) -> tuple[str, float, bool]:
-        seen.append(sums.T)
-        return "", 0.0, False
-
-    booster.eval_train(look)
-    booster.eval_valid(look)
-    return seen
-
-
-def _scored_set(name: str, data: lgb.Dataset, sums: Floats, n_classes: int) -> ScoredSet:
-    labels = class_labels(data, n_classes)
-    weights = data.get_field("weight")
-    return ScoredSet(
-        name=name,
-        data=data,
-        labels=labels,
-        weights=None if weights is None else np.asarray(weights, dtype=np.float64),
-        scores=np.array(sums),
-        tree_sums=np.array(sums),
-    )
-
-
-def class_labels(data: lgb.Dataset, n_classes: int) -> Integers:
-    """Labels of a constructed Dataset as class indices."""
-    labels = np.asarray(data.get_field("label"))
-    whole = labels.astype(np.int32)
-    wrong = (labels != whole) | (whole < 0) | (whole >= n_classes)
-    if wrong.any():
-        fail("label", float(labels[wrong][0]), f"whole numbers from 0 to num_class - 1 = {n_classes - 1}")
-    return whole
-
-
-def _pairs_are_antisymmetric(params: TrainingParams, train_set: lgb.Dataset) -> bool:
-    """Whether LightGBM grows the negated tree from negated gradients.
-
-    Categories are sorted by gradient / (hessian + cat_smooth). Where nothing smooths them, whole groups of categories
-    tie, and the order of ties does not turn round with the sign.
-    """
-    given = params.given
-    smoothed = given.get("cat_smooth", 10.0) > 0 or given.get("cat_l2", 10.0) > 0
-    return bool(smoothed) or not train_set.get_params().get("categorical_column")

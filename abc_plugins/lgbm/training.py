@@ -91,8 +91,8 @@ def train(
         round; `model_info(booster)` tells rounds, base classes and importances.
     """
     options = ABCOptions(search, gap, warmup, leaf_clip, leaf_values, guard, layout)
-    _check_datasets(train_set, valid_sets)
-    n_classes, named = _n_classes(params, train_set), main_names(params)
+    check_datasets(train_set, valid_sets)
+    n_classes, named = count_classes(params, train_set), main_names(params)
     if n_classes == 2:
         return _train_two_classes(
             named,
@@ -107,38 +107,40 @@ def train(
         )
     checked = TrainingParams.check(params, options, n_classes)
     n_rounds = check_integer("num_boost_round", named.get("num_iterations", num_boost_round), minimum=1)
-    predictor, bases = _initial_model(init_model, checked)
+    predictor, bases = initial_model(init_model, checked)
     booster, with_train = make_booster(checked, train_set, valid_sets, valid_names, predictor)
     trainer = Trainer(checked, booster, bases)
     booster.follow(trainer)
     try:
         best_round, best_results = _run(
-            trainer, n_rounds, _listed(feval), callbacks, evaluate=valid_sets is not None, with_train=with_train
+            trainer, n_rounds, listed(feval), callbacks, evaluate=valid_sets is not None, with_train=with_train
         )
     finally:
         trainer.close()
-    finished = finish(trainer, best_round=best_round, layout=options.layout)
+    finished = finish(trainer.model(), best_round=best_round, layout=options.layout)
     finished.best_score = _best_score(best_results)
     if keep_training_booster:
         return _with_data(finished, trainer)
     return finished
 
 
-def _check_datasets(train_set: Any, valid_sets: Any) -> None:
+def check_datasets(train_set: Any, valid_sets: Any) -> None:
+    """Refuse what is not a Dataset, as lightgbm does."""
     if not isinstance(train_set, lgb.Dataset):
         fail("train_set", train_set, "a lightgbm.Dataset", TypeError)
-    for data in _listed(valid_sets):
+    for data in listed(valid_sets):
         if not isinstance(data, lgb.Dataset):
             fail("valid_sets", data, "lightgbm.Dataset objects", TypeError)
 
 
-def _listed(value: Any) -> list[Any]:
+def listed(value: Any) -> list[Any]:
+    """Return a list of what is given: nothing, one thing or several."""
     if value is None:
         return []
     return [item for item in value if item is not None] if isinstance(value, list | tuple) else [value]
 
 
-def _n_classes(params: dict[str, Any] | None, train_set: lgb.Dataset) -> int:
+def count_classes(params: dict[str, Any] | None, train_set: lgb.Dataset) -> int:
     """Find the number of classes; labels are only looked at if the parameters do not tell."""
     named = main_names(params)
     if named.get("objective") == "binary":
@@ -155,7 +157,7 @@ def _train_two_classes(named: dict[str, Any], *arguments: Any) -> lgb.Booster:
     return lgb.train(named, *arguments)
 
 
-def _initial_model(
+def initial_model(
     init_model: str | Path | lgb.Booster | None, params: TrainingParams
 ) -> tuple[_InnerPredictor | None, list[int]]:
     """Make LightGBM's predictor of the initial model, and find the bases of its rounds."""
@@ -192,7 +194,7 @@ def make_booster(
     names = [valid_names] if isinstance(valid_names, str) else list(valid_names or [])
     train_set._update_params(params.grower)._set_predictor(predictor)
     train_name, others = "training", []
-    datasets = _listed(valid_sets)
+    datasets = listed(valid_sets)
     for i, data in enumerate(datasets):
         name = names[i] if i < len(names) else None
         if data is train_set:
