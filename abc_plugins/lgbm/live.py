@@ -20,6 +20,12 @@ class LiveBooster(lgb.Booster):
 
     _trainer: Trainer | None = None
 
+    def __init__(self, params: dict[str, Any], train_set: lgb.Dataset) -> None:
+        super().__init__(params=params, train_set=train_set)
+        # It is made with objective none. LightGBM would reset that once more before the first update, and fails in
+        # doing so if no feature can be split.
+        self._Booster__set_objective_to_none = True
+
     def follow(self, trainer: Trainer) -> None:
         """Show this run."""
         self._trainer = trainer
