@@ -145,7 +145,7 @@ def export(
     booster : lightgbm.Booster
     """
     check_choice("layout", layout, LAYOUTS)
-    ensemble = getattr(model, "ensemble_", model)
+    ensemble = getattr(model, "model_", model)
     if not hasattr(ensemble, "rounds") or not hasattr(ensemble, "n_classes"):
         fail("model", model, "a fitted ABCBoostClassifier or a TreeEnsemble", TypeError)
     if n_rounds is None:

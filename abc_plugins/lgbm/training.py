@@ -147,7 +147,8 @@ def count_classes(params: dict[str, Any] | None, train_set: lgb.Dataset) -> int:
         return 2
     if "num_class" in named:
         return find_n_classes(params, 0.0)
-    train_set._update_params(named).construct()
+    data_params = {name: value for name, value in named.items() if name not in ("objective", "metric")}
+    train_set._update_params(data_params).construct()
     return find_n_classes(params, float(train_set.get_field("label").max(initial=0.0)))
 
 
