@@ -98,15 +98,16 @@ def with_leaf_values(tree: TreeText, values: Floats) -> TreeText:
 
 
 def _internal_values(tree: TreeText, values: Floats) -> Floats:
-    left, right = (np.array(field(tree, key).split(), dtype=np.int64) for key in ("left_child", "right_child"))
-    leaf_count = np.array(field(tree, "leaf_count").split(), dtype=np.float64)
-    sums, counts = np.zeros(left.size), np.zeros(left.size)
-    for node in range(left.size - 1, -1, -1):  # a child has a larger number than its parent
+    left, right, counts = (
+        list(map(int, field(tree, key).split())) for key in ("left_child", "right_child", "leaf_count")
+    )
+    leaf_sums = [count * value for count, value in zip(counts, values.tolist(), strict=True)]
+    sums, totals = [0.0] * len(left), [0] * len(left)
+    for node in range(len(left) - 1, -1, -1):  # a child has a larger number than its parent
         for child in (left[node], right[node]):
-            leaf = ~child
-            sums[node] += sums[child] if child >= 0 else leaf_count[leaf] * values[leaf]
-            counts[node] += counts[child] if child >= 0 else leaf_count[leaf]
-    return sums / np.maximum(counts, 1.0)
+            sums[node] += sums[child] if child >= 0 else leaf_sums[~child]
+            totals[node] += totals[child] if child >= 0 else counts[~child]
+    return np.array(sums) / np.maximum(totals, 1)
 
 
 def negated(tree: TreeText) -> TreeText:

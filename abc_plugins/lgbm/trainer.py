@@ -17,6 +17,7 @@ from abc_plugins.core.driver import (
     Pair,
     add_trees,
     classic_pairs,
+    gather_additions,
     pairs_of_base,
 )
 from abc_plugins.core.losses import update_probabilities
@@ -175,7 +176,7 @@ class Trainer:
         n_leaves = 1 + max(int(finder.group.max()) for finder in finders)
         step = self.params.leaf_step(self.booster.params)
         values = self.state.renewed_values(pairs, range(len(pairs)), leaf_ids, n_leaves, step)
-        additions = np.take_along_axis(values, leaf_ids.astype(np.int64), axis=1)
+        additions = gather_additions(values, leaf_ids, self.workers)
         return Step(base, rows, pairs, additions, range(len(pairs)), values)
 
     def _take(self, step: Step, grown: Grown) -> bool:
@@ -201,7 +202,7 @@ class Trainer:
         if step.values is None:
             return additions
         leaf_ids = _find_leaves([grown.finder(row) for row in step.rows], step.rows, additions)
-        return np.take_along_axis(step.values, leaf_ids.astype(np.int64), axis=1)
+        return gather_additions(step.values, leaf_ids, self.workers)
 
     def _tagged_trees(self, step: Step, grown: Grown, factor: float) -> Iterator[TaggedTree]:
         """Yield the trees of the step; those without a split add nothing and are left out."""

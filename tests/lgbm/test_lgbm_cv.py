@@ -17,7 +17,9 @@ def test_folds_are_runs_of_their_own(data, params):
     splitter = KFold(3, shuffle=True, random_state=0)
     results = abc_lgbm.cv(params, lgb.Dataset(X, y), 6, folds=splitter, return_cvbooster=True, **OPTIONS)
     losses = []
-    full = lgb.Dataset(X, y, params={"verbosity": -1, "min_data_in_leaf": 5}).construct()  # folds share the bins of the whole data, as in LightGBM
+    full = lgb.Dataset(
+        X, y, params={"verbosity": -1, "min_data_in_leaf": 5}
+    ).construct()  # folds share the bins of the whole data, as in LightGBM
     for (train_rows, valid_rows), booster in zip(splitter.split(X), results["cvbooster"].boosters, strict=True):
         evals = {}
         alone = abc_lgbm.train(

@@ -119,7 +119,7 @@ def test_wrong_use_is_refused(data):
         ({"search": 0}, "search must be"),
         ({"boosting_type": "dart"}, "boosting must be 'gbdt' or 'goss'"),
         ({"objective": "multiclassova"}, "objective must be 'multiclass'"),
-        ({"objective": lambda y_true, y_pred: (y_pred, y_pred)}, "the adaptive base class is the objective"),
+        ({"objective": lambda _, y_pred: (y_pred, y_pred)}, "the adaptive base class is the objective"),
     ):
         with pytest.raises(ValueError, match=message):
             make_classifier(**params).fit(X, y)

@@ -67,5 +67,5 @@ def test_names():
     assert names(None) == names("") == names("softmax") == names(["multiclass", "multi_logloss"]) == ["multi_logloss"]
     assert names("None") == names(["None"]) == names([]) == []
     assert names("auc_mu, multi_error") == ["auc_mu", "multi_error"]
-    with pytest.raises(ValueError, match="metric must be one of .*got 'auc'"):
+    with pytest.raises(ValueError, match=r"metric must be one of .*got 'auc'"):
         names("auc")
