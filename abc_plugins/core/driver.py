@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -173,7 +173,7 @@ class ABCScores:
         losses = update_probabilities(self.scores, self.labels, self.weights, self.probabilities, self.workers)
         if self.reduce(np.array([float(self.scores.any())])).any():
             return self.reduce(losses)
-        class_weights = np.bincount(self.labels, weights=self.weights, minlength=self.n_classes)
+        class_weights = np.bincount(self.labels, weights=self.weights, minlength=self.n_classes).astype(np.float64)
         return self.reduce(class_weights) * np.log(self.n_classes)
 
     def gradients(self, pairs: Sequence[Pair | None], gradients: AnyArray, hessians: AnyArray) -> None:
@@ -293,37 +293,36 @@ class ABCScores:
         values : array of shape (len(rows), n_leaves)
             What each leaf adds to its tree's `plus` class, shrinkage included.
         """
-        base = _common_class([pairs[row] for row in rows])
-        base_probabilities = self.probabilities[base]
-        n_blocks = count_blocks(self.labels.size)
-        others_mass = 1.0 - base_probabilities  # sum of exp(score) over the other classes, 1 in all before the round
+        trees = _select(pairs, rows)
+        base = _common_class(trees)
+        others_mass = 1.0 - self.probabilities[base]  # sum of exp(score) over other classes, in units of the whole
         base_change = np.zeros(self.labels.size)
-        sums = np.empty((n_blocks, n_leaves, 2))
-        values = np.zeros((len(rows), n_leaves))
-        previous = (np.zeros(self.labels.size), leaf_ids[rows[0]], np.zeros(n_leaves))  # no tree before the first
-        for t, row in enumerate(rows):
-            k = _other(pairs[row], base)
-            self.workers.over_rows(
-                self.labels.size,
-                lambda first, last, k=k, row=row, previous=previous: _renew_blocks(  # type: ignore[misc]
+        sums = np.empty((count_blocks(self.labels.size), n_leaves, 2))
+        values = np.zeros((len(trees), n_leaves))
+        before = (np.zeros(self.labels.size), leaf_ids[rows[0]], np.zeros(n_leaves))  # no tree before the first
+        for t, (row, pair) in enumerate(zip(rows, trees, strict=True)):
+            k = _other(pair, base)
+
+            def add_up(first: int, last: int, k: int = k, row: int = row, before: Any = before) -> None:
+                _renew_blocks(
                     self.labels,
                     self.weights,
-                    self.probabilities[k],
-                    base_probabilities,
-                    others_mass,
-                    base_change,
-                    *previous,
-                    leaf_ids[row],
+                    self.probabilities,
                     k,
                     base,
+                    others_mass,
+                    base_change,
+                    before,
+                    leaf_ids[row],
                     sums,
                     first,
                     last,
-                ),
-            )
+                )
+
+            self.workers.over_rows(self.labels.size, add_up)
             values[t] = _newton_values(self.reduce(sums.sum(axis=0)), step)
-            previous = (self.probabilities[k], leaf_ids[row], values[t].copy())
-            if pairs[row][0] == base:
+            before = (self.probabilities[k], leaf_ids[row], values[t].copy())
+            if pair[0] == base:
                 values[t] *= -1.0
         return values
 
@@ -352,16 +351,13 @@ def _exp(x):  # type: ignore[no-untyped-def]
 def _renew_blocks(  # type: ignore[no-untyped-def]
     labels,
     weights,
-    p_class,
-    p_base,
-    others_mass,
-    base_change,
-    p_previous,
-    previous_leaves,
-    previous_values,
-    leaves,
+    probabilities,
     k,
     base,
+    others_mass,
+    base_change,
+    before,
+    leaves,
     sums,
     first_block,
     last_block,
@@ -371,13 +367,15 @@ def _renew_blocks(  # type: ignore[no-untyped-def]
     Masses exp(score) are in units of their sum before the round. A class other than the base has only one tree, so
     its mass before that tree is still its probability before the round; two exponentials a sample are enough.
     """
+    p_before, leaves_before, values_before = before
+    p_class, p_base = probabilities[k], probabilities[base]
     z = np.empty(ROWS_PER_BLOCK)
     h = np.empty(ROWS_PER_BLOCK)
     for block in range(first_block, last_block):
         rows = slice(block * ROWS_PER_BLOCK, min((block + 1) * ROWS_PER_BLOCK, labels.size))
         # Loops that only walk along arrays, apart from those that gather or scatter: LLVM vectorises the former.
-        change = _gather(previous_values, previous_leaves[rows])
-        _move_masses(change, p_previous[rows], others_mass[rows], base_change[rows])
+        change = _gather(values_before, leaves_before[rows])
+        _move_masses(change, p_before[rows], others_mass[rows], base_change[rows])
         _pair_derivatives(
             labels[rows],
             weights[rows],

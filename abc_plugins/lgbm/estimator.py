@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -30,12 +31,9 @@ class _ABCModel(lgb.LGBMModel):
 
     def fit(self, *args: Any, **kwargs: Any) -> _ABCModel:
         """Run LightGBM's fit with `train` exchanged."""
-        options = ABCOptions(**{name: getattr(self, name) for name in _OPTION_NAMES})
-
-        def train_with_options(*train_args: Any, **train_kwargs: Any) -> lgb.Booster:
-            return train(*train_args, **train_kwargs, **vars(options))
-
-        namespace = {**vars(lgb_sklearn), "train": train_with_options}
+        options = {name: getattr(self, name) for name in _OPTION_NAMES}
+        ABCOptions(**options)  # refuse wrong values before any work is done
+        namespace = {**vars(lgb_sklearn), "train": partial(train, **options)}
         own_fit = FunctionType(_STOCK_FIT.__code__, namespace, "fit", _STOCK_FIT.__defaults__, _STOCK_FIT.__closure__)
         own_fit.__kwdefaults__ = _STOCK_FIT.__kwdefaults__
         return own_fit(self, *args, **kwargs)

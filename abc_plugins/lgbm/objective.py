@@ -73,6 +73,7 @@ class ABCObjective:
         given = {name: value for name, value in params.items() if not callable(value)}
         n_classes = check_integer("num_class", given.get("num_class"), minimum=3, allowed="at least 3, in params")
         self._params = TrainingParams.check(given, options, n_classes)
+        self._slots: list[Pair | None] | None
         self._retired: list[weakref.ref[AnyArray]] = []
         self._forget()
 
@@ -96,11 +97,10 @@ class ABCObjective:
         plan = self._state.plan()
         self._base = self._choose(plan, train_data)
         n_classes = self._params.n_classes
-        self._slots = (
-            list(classic_pairs(n_classes))
-            if self._base == CLASSIC
-            else [None if k == self._base else (k, self._base) for k in range(n_classes)]
-        )
+        if self._base == CLASSIC:
+            self._slots = list(classic_pairs(n_classes))
+        else:
+            self._slots = [None if k == self._base else (k, self._base) for k in range(n_classes)]
         self._state.gradients(self._slots, self._gradients, self._hessians)
         return self._gradients.T, self._hessians.T
 
@@ -138,7 +138,7 @@ class ABCObjective:
         self._state: ABCScores | None = None
         self._buffer: AnyArray | None = None
         self._rounds: list[_Round] = []
-        self._slots: list[Pair | None] | None = None
+        self._slots = None
         self._base = CLASSIC
         self._scout: TreeGrower | None = None
         self.n_scout_trees = 0

@@ -225,4 +225,4 @@ def importances(trees: Sequence[TreeText], n_features: int) -> tuple[Floats, Flo
     features = np.array(" ".join([field(tree, "split_feature") for tree in trees]).split(), dtype=np.int64)
     gains = np.array(" ".join([field(tree, "split_gain") for tree in trees]).split(), dtype=np.float64)
     counts = np.bincount(features, minlength=n_features).astype(np.float64)
-    return counts, np.bincount(features, weights=gains, minlength=n_features)
+    return counts, np.bincount(features, weights=gains, minlength=n_features).astype(np.float64)
