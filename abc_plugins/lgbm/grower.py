@@ -111,11 +111,11 @@ class TreeGrower:
             _scored_set(name, data, sums, params.n_classes)
             for name, data, sums in zip(names, sets, _tree_sums(booster), strict=True)
         ]
-        self._shares_pairs = _pairs_are_antisymmetric(params, booster.train_set)
+        self._has_categories = _has_categories(booster.train_set)
         self._gradients = np.empty((params.n_classes, self.sets[0].labels.size), dtype=np.float32)
         self._hessians = np.empty_like(self._gradients)
 
-    def slots(self, plan: RoundPlan) -> list[Pair | None]:
+    def slots(self, plan: RoundPlan, state: ABCScores) -> list[Pair | None]:
         """List the trees of a planned round; with one base, its own slot has none."""
         n_classes = self.params.n_classes
         if plan.is_classic:
@@ -123,7 +123,17 @@ class TreeGrower:
         if len(plan.candidates) == 1:
             (base,) = plan.candidates
             return [None if k == base else (k, base) for k in range(n_classes)]
-        return list(search_pairs(plan.candidates, n_classes, shared=self._shares_pairs))
+        return list(search_pairs(plan.candidates, n_classes, shared=self._is_antisymmetric(state)))
+
+    def _is_antisymmetric(self, state: ABCScores) -> bool:
+        """Whether LightGBM grows the negated tree from negated gradients.
+
+        It sorts categories by gradient / (hessian + cat_smooth), and the order of ties does not turn round with the
+        sign. Categories tie where nothing smooths them, and where all scores are still equal.
+        """
+        return not self._has_categories or (
+            float(self.params.given.get("cat_smooth", 10.0)) > 0.0 and bool(state.scores.any())
+        )
 
     def grow(self, slots: Sequence[Pair | None], state: ABCScores) -> Grown:
         """Grow K trees at a time: a slot's tree depends on its gradients alone, whichever class they are for."""
@@ -178,12 +188,5 @@ def class_labels(data: lgb.Dataset, n_classes: int) -> Integers:
     return whole
 
 
-def _pairs_are_antisymmetric(params: TrainingParams, train_set: lgb.Dataset) -> bool:
-    """Whether LightGBM grows the negated tree from negated gradients.
-
-    Categories are sorted by gradient / (hessian + cat_smooth). Where nothing smooths them, whole groups of categories
-    tie, and the order of ties does not turn round with the sign.
-    """
-    given = params.given
-    smoothed = given.get("cat_smooth", 10.0) > 0 or given.get("cat_l2", 10.0) > 0
-    return bool(smoothed) or not train_set.get_params().get("categorical_column")
+def _has_categories(train_set: lgb.Dataset) -> bool:
+    return bool(train_set.get_params().get("categorical_column"))

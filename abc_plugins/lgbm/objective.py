@@ -187,7 +187,7 @@ class ABCObjective:
             return self._state.choose_base(plan, [])
         if self._scout is None:
             self._scout = TreeGrower(self._params, lgb.Booster(self._params.grower, train_data))
-        grown = self._scout.grow(self._scout.slots(plan), self._state)
+        grown = self._scout.grow(self._scout.slots(plan, self._state), self._state)
         self.n_scout_trees += sum(slot is not None for slot in grown.slots)
         losses = [
             self._state.trial_loss(grown.slots, grown.additions, pairs_of_base(grown.slots, base))

@@ -143,7 +143,7 @@ class Trainer:
         if plan.centre:
             for data in self.valid:
                 data.scores -= data.scores.mean(axis=0)
-        grown = self.grower.grow(self.grower.slots(plan), self.state)
+        grown = self.grower.grow(self.grower.slots(plan, self.state), self.state)
         if not self._take(self._best_step(plan, grown), grown):
             # No part of the step helped: a classic round in its place.
             grown = self.grower.grow(classic_pairs(self.params.n_classes), self.state)

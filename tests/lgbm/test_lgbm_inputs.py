@@ -10,6 +10,9 @@ import scipy.sparse
 
 import abc_plugins.lgbm as abc_lgbm
 from abc_plugins.lgbm import model_info
+from abc_plugins.lgbm.params import ABCOptions, TrainingParams
+from abc_plugins.lgbm.trainer import Trainer
+from abc_plugins.lgbm.training import make_booster
 
 from .conftest import N_CLASSES, make_data
 
@@ -82,30 +85,34 @@ def test_pandas_categories(params, leaf_values):
     np.testing.assert_allclose(reloaded.predict(frame), booster.predict(frame), atol=1e-12)
 
 
-def test_pairs_are_not_shared_where_categories_are_not_smoothed(params):
-    X, y = make_data()
-    X[:, 3] = np.random.default_rng(0).integers(0, 40, 600)
-    for change, shared in (({}, True), ({"cat_smooth": 0, "cat_l2": 0, "min_data_per_group": 1}, False)):
-        train_set = lgb.Dataset(X, y, categorical_feature=[3])
-        booster, _ = abc_lgbm.training.make_booster(
-            abc_lgbm.params.TrainingParams.check(
-                {**params, **change}, abc_lgbm.params.ABCOptions(search=3, gap=0, warmup=0), N_CLASSES
-            ),
-            train_set,
-            None,
-            None,
-            None,
-        )
-        trainer = abc_lgbm.trainer.Trainer(
-            abc_lgbm.params.TrainingParams.check(
-                {**params, **change}, abc_lgbm.params.ABCOptions(search=3, gap=0, warmup=0), N_CLASSES
-            ),
-            booster,
-        )
-        slots = trainer.grower.slots(trainer.state.plan())
-        assert len(slots) == (3 * 4 - 3 if shared else 3 * 4)
+def make_trainer(params, train_set, **options):
+    checked = TrainingParams.check(params, ABCOptions(**options), N_CLASSES)
+    booster, _ = make_booster(checked, train_set, None, None, None)
+    return Trainer(checked, booster)
+
+
+@pytest.mark.parametrize("cat_smooth", [0.0, 1.0])
+def test_pairs_are_shared_where_lightgbm_negates_trees(params, cat_smooth):
+    """Grow (k, b) and (b, k) apart: wherever pairs are shared, the trees are each other's negatives."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 4))
+    X[:, 3] = rng.integers(0, 40, 600)
+    y = (X[:, 3] + rng.integers(0, 2, 600)).astype(int) % N_CLASSES
+    change = {"cat_smooth": cat_smooth, "cat_l2": 0.0, "min_data_per_group": 1}
+    train_set = lgb.Dataset(X, y, categorical_feature=[3])
+    trainer = make_trainer({**params, **change}, train_set, search=3, gap=0, warmup=1)
+    assert not trainer.grower._is_antisymmetric(trainer.state)  # categories tie as long as all scores are equal
+    trainer.boost_round()
+    negatives = []
+    for _ in range(3):
+        shared = trainer.grower._is_antisymmetric(trainer.state)
+        assert shared == (cat_smooth > 0)
+        assert len(trainer.grower.slots(trainer.state.plan(), trainer.state)) == (3 * 4 - 3 if shared else 3 * 4)
+        grown = trainer.grower.grow([(0, 1), (1, 0)], trainer.state)
+        negatives.append(np.allclose(grown.additions[0], -grown.additions[1], atol=1e-9))
         trainer.boost_round()
-        assert np.abs(trainer.state.scores.sum(axis=0)).max() < 1e-9
+    assert all(negatives) == (cat_smooth > 0)
+    assert np.abs(trainer.state.scores.sum(axis=0)).max() < 1e-9
 
 
 @pytest.mark.parametrize(
