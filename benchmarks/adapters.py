@@ -5,7 +5,8 @@
     python benchmarks/adapters.py covtype --data FOLDER    test errors on Covertype, one split
 
 Every command takes --engine, prints a table and writes JSON with versions (--json FILE). Everything runs on one
-thread. Costs are CPU times, stock and ABC interleaved, best of several repeats.
+thread. Costs are CPU times, stock and ABC interleaved, best of several repeats. A run of letter or covtype that was
+stopped goes on where it ended if it is given the same --json file.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import platform
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
@@ -140,21 +142,57 @@ def cost(engine: Engine, folder: Path, rounds: int, repeats: int) -> list[dict[s
     return [{"setting": name, "ms a round": 1e3 * cpu, "ratio to stock": cpu / stock} for name, cpu in best.items()]
 
 
-def letter(engine: Engine, folder: Path, rounds: int, splits: int) -> list[dict[str, Any]]:
+class Cells:
+    """Results of single runs, kept in a file as soon as they are there."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.done: dict[str, dict[str, float]] = {}
+        if path is not None and path.exists():
+            self.done = json.loads(path.read_text(encoding="utf-8"))["cells"]
+
+    def run(self, name: str, work: Callable[[], dict[str, float]]) -> dict[str, float]:
+        """Return the result of this name, from the file or from work."""
+        if name not in self.done:
+            self.done[name] = work()
+            print(f"{name}: {self.done[name]}", flush=True)
+            if self.path is not None:
+                self.path.write_text(json.dumps({"cells": self.done}), encoding="utf-8")
+        return self.done[name]
+
+
+def count_errors(
+    engine: Engine,
+    data: Any,
+    n_classes: int,
+    rounds: int,
+    schedule: Schedule,
+    clip: float,
+    X: np.ndarray,
+    y: np.ndarray,
+) -> dict[str, float]:
+    """Train and count the wrong predictions."""
+    begin = time.process_time()
+    model = engine.train(data, n_classes, rounds, schedule, clip)
+    seconds = time.process_time() - begin
+    return {"errors": int((engine.predict(model, X).argmax(axis=1) != y).sum()), "CPU seconds": seconds}
+
+
+def letter(engine: Engine, folder: Path, rounds: int, splits: int, cells: Cells) -> list[dict[str, Any]]:
     """Test errors of 10000 on random halves of letter; paired differences to stock with the same clip."""
     X, y, _ = load(folder, "letter")
-    schedules = [STOCK, S1, S2, S1_SEQUENTIAL, S2_SEQUENTIAL]
     errors: dict[tuple[str, float], list[int]] = {}
     for seed in range(splits):
         order = np.random.default_rng(seed).permutation(y.size)
         train, test = order[:10000], order[10000:]
         data = engine.data(X[train], y[train])
         for clip in (4.0, 50.0):
-            for schedule in schedules:
-                model = engine.train(data, 26, rounds, schedule, clip)
-                wrong = int((engine.predict(model, X[test]).argmax(axis=1) != y[test]).sum())
-                errors.setdefault((schedule.name, clip), []).append(wrong)
-                print(f"split {seed} clip {clip:g} {schedule.name}: {wrong}", flush=True)
+            for schedule in (STOCK, S1, S2, S1_SEQUENTIAL, S2_SEQUENTIAL):
+                result = cells.run(
+                    f"split {seed}, clip {clip:g}, {schedule.name}",
+                    partial(count_errors, engine, data, 26, rounds, schedule, clip, X[test], y[test]),
+                )
+                errors.setdefault((schedule.name, clip), []).append(int(result["errors"]))
     rows = []
     for (name, clip), counts in errors.items():
         difference = np.array(counts) - np.array(errors[STOCK.name, clip])
@@ -172,19 +210,19 @@ def letter(engine: Engine, folder: Path, rounds: int, splits: int) -> list[dict[
     return rows
 
 
-def covtype(engine: Engine, folder: Path, rounds: int, clip: float) -> list[dict[str, Any]]:
+def covtype(engine: Engine, folder: Path, rounds: int, cells: Cells) -> list[dict[str, Any]]:
     """Test errors of 290506 on the split of the Fast ABC-Boost paper."""
     X, y, table = load(folder, "covtype")
     train = table["is_train_abcboost"].to_numpy(bool)
     data = engine.data(X[train], y[train])
     rows = []
-    for schedule in (STOCK, S1, S2):
-        begin = time.process_time()
-        model = engine.train(data, 7, rounds, schedule, clip)
-        seconds = time.process_time() - begin
-        wrong = int((engine.predict(model, X[~train]).argmax(axis=1) != y[~train]).sum())
-        rows.append({"setting": schedule.name, "clip": clip, "errors": wrong, "CPU seconds": seconds})
-        print(rows[-1], flush=True)
+    for clip in (4.0, 50.0):
+        for schedule in (STOCK, S1, S2, S2_SEQUENTIAL):
+            result = cells.run(
+                f"clip {clip:g}, {schedule.name}",
+                partial(count_errors, engine, data, 7, rounds, schedule, clip, X[~train], y[~train]),
+            )
+            rows.append({"setting": schedule.name, "clip": clip, **result})
     return rows
 
 
@@ -210,19 +248,19 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, help="default: 100 for cost, else 200")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--splits", type=int, default=5)
-    parser.add_argument("--clip", type=float, default=4.0, help="leaf clip of covtype, for stock and ABC")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     if arguments.data is None:
         parser.error("--data or ABC_PLUGINS_DATA must name the folder of the data sets")
     engine = ENGINES[arguments.engine]()
     folder = Path(arguments.data)
+    cells = Cells(None if arguments.command == "cost" else arguments.json)
     if arguments.command == "cost":
         rows = cost(engine, folder, arguments.rounds or 100, arguments.repeats)
     elif arguments.command == "letter":
-        rows = letter(engine, folder, arguments.rounds or 200, arguments.splits)
+        rows = letter(engine, folder, arguments.rounds or 200, arguments.splits, cells)
     else:
-        rows = covtype(engine, folder, arguments.rounds or 200, arguments.clip)
+        rows = covtype(engine, folder, arguments.rounds or 200, cells)
     print_table(rows)
     if arguments.json:
         packages = (engine.package, "numpy", "numba", "scikit-learn")
@@ -231,6 +269,7 @@ def main() -> None:
             "engine": arguments.engine,
             "settings": [asdict(s) for s in (STOCK, S1, S2, S1_SEQUENTIAL, S2_SEQUENTIAL, EXHAUSTIVE)],
             "rows": rows,
+            "cells": cells.done,
             "versions": {package: version(package) for package in packages},
             "python": platform.python_version(),
             "machine": platform.processor() or platform.machine(),
