@@ -8,11 +8,10 @@ from abc_plugins.core.driver import (
     LeafFinder,
     LeafStep,
     add_trees,
-    base_pairs,
-    classic_pairs,
     pairs_of_base,
     search_pairs,
 )
+from abc_plugins.core.pairs import base_pairs, classic_pairs
 from abc_plugins.core.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC, BaseClassSchedule
 
@@ -129,12 +128,16 @@ def test_guard_halves_until_the_loss_falls():
 
 
 def naive_renewal(scores, labels, weights, pairs, rows, base, leaf_ids, n_leaves, step):
-    scores, values = scores.copy(), []
+    scores, values, n_classes = scores.copy(), [], len(scores)
     for row in rows:
         (k,) = set(pairs[row]) - {base}
         p = softmax(scores)
-        z = weights * (((labels == k) - p[k]) - ((labels == base) - p[base]))
-        h = weights * (p[base] * (1 - p[base]) + p[k] * (1 - p[k]) + 2 * p[base] * p[k])
+        if base == CLASSIC:
+            z = (n_classes - 1) / n_classes * weights * ((labels == k) - p[k])
+            h = weights * p[k] * (1 - p[k])
+        else:
+            z = weights * (((labels == k) - p[k]) - ((labels == base) - p[base]))
+            h = weights * (p[base] * (1 - p[base]) + p[k] * (1 - p[k]) + 2 * p[base] * p[k])
         value = np.zeros(n_leaves)
         for leaf in range(n_leaves):
             inside = leaf_ids[row] == leaf
@@ -143,7 +146,8 @@ def naive_renewal(scores, labels, weights, pairs, rows, base, leaf_ids, n_leaves
                 newton = total / (h[inside].sum() + step.lambda_l2)
                 value[leaf] = step.learning_rate * np.clip(newton, -step.clip, step.clip)
         scores[k] += value[leaf_ids[row]]
-        scores[base] -= value[leaf_ids[row]]
+        if base != CLASSIC:
+            scores[base] -= value[leaf_ids[row]]
         values.append(value if pairs[row][1] == base else -value)
     return np.array(values)
 
@@ -155,8 +159,12 @@ def test_renewal_agrees_with_numpy(step, threads):
     pairs = search_pairs((3, 0), 5)
     leaf_ids = rng.integers(0, 6, (len(pairs), 3000)).astype(np.uint16)
     leaf_ids[:, :200] = state.labels[:200]  # some leaves with a preference
-    for base in (3, 0):
-        rows = pairs_of_base(pairs, base)
+    for base in (3, 0, CLASSIC):
+        if base == CLASSIC:
+            pairs = classic_pairs(5)
+        rows = range(5) if base == CLASSIC else pairs_of_base(pairs, base)
+        if base == CLASSIC and step.lambda_l1:
+            continue  # the penalty is for sums without the factor
         values = state.renewed_values(pairs, rows, leaf_ids, 7, step)
         expected = naive_renewal(state.scores, state.labels, state.weights, pairs, rows, base, leaf_ids, 7, step)
         np.testing.assert_allclose(values, expected, atol=1e-10)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,31 +21,19 @@ from abc_plugins.core.jit import kernel
 from abc_plugins.core.losses import (
     centre,
     derivatives,
-    exp_nonpositive,
     softmax_block,
     update_probabilities,
 )
+from abc_plugins.core.pairs import Pair, base_pairs
 from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers, count_blocks
+from abc_plugins.core.renewal import renew_leaf_values
 from abc_plugins.core.schedule import CLASSIC, BaseClassSchedule, RoundPlan
-
-Pair = tuple[int, int]
 
 MAX_HALVINGS = 8
 """How often the guard halves a step before it gives it up: 1/256 of the step is next to nothing."""
 
 _RISE = 1e-12  # relative rise of the loss that is rounding
 _SAME_VALUE = 1e-10  # leaf values closer than this cannot be told apart in differences of scores
-_LARGEST_EXPONENT = 700.0  # exp of a little more is infinite
-
-
-def classic_pairs(n_classes: int) -> list[Pair]:
-    """List the K trees of a classic round."""
-    return [(k, CLASSIC) for k in range(n_classes)]
-
-
-def base_pairs(base: int, n_classes: int) -> list[Pair]:
-    """List the K - 1 trees of a round with this base, in class order."""
-    return [(k, base) for k in range(n_classes) if k != base]
 
 
 def search_pairs(candidates: Sequence[int], n_classes: int, *, shared: bool = True) -> list[Pair]:
@@ -101,6 +89,13 @@ class LeafStep(NamedTuple):
     clip: float
     lambda_l1: float = 0.0
     lambda_l2: float = 0.0
+
+    def newton_values(self, sums: Floats, factor: float) -> Floats:
+        """Leaf values from sums of z and h of shape (n_leaves, 2); `factor` is 1, or (K - 1) / K in a classic round."""
+        sum_z, curvature = sums[:, 0], sums[:, 1] + self.lambda_l2
+        sum_z = factor * np.sign(sum_z) * np.maximum(np.abs(sum_z) - self.lambda_l1, 0.0)
+        newton = np.divide(sum_z, curvature, out=np.zeros_like(sum_z), where=curvature > 0.0)
+        return self.learning_rate * np.clip(newton, -self.clip, self.clip)
 
 
 class ABCScores:
@@ -273,15 +268,13 @@ class ABCScores:
     def renewed_values(
         self, pairs: Sequence[Pair | None], rows: Sequence[int], leaf_ids: AnyArray, n_leaves: int, step: LeafStep
     ) -> Floats:
-        """Newton leaf values of the trees of a round with a base, one tree after the other.
-
-        The paper computes the leaf values of all trees from the scores before the round. Here each tree's are
-        computed from the scores that the trees before it left, so that the trees do not all correct the same error.
+        """Newton leaf values of the trees of a round, one tree after the other (see `renewal`).
 
         Parameters
         ----------
         pairs, rows
-            The trees are `pairs[row]` for `row` in `rows`, renewed in this order; all have the base in common.
+            The trees are `pairs[row]` for `row` in `rows`, renewed in this order; all have the base in common, or are
+            classic.
         leaf_ids : array of int, shape (n_trees, n_samples)
             Leaf of every sample; row `row` belongs to `pairs[row]`.
         n_leaves : int
@@ -295,139 +288,30 @@ class ABCScores:
         """
         trees = _select(pairs, rows)
         base = _common_class(trees)
-        others_mass = 1.0 - self.probabilities[base]  # sum of exp(score) over other classes, in units of the whole
-        base_change = np.zeros(self.labels.size)
-        sums = np.empty((count_blocks(self.labels.size), n_leaves, 2))
-        values = np.zeros((len(trees), n_leaves))
-        before = (np.zeros(self.labels.size), leaf_ids[rows[0]], np.zeros(n_leaves))  # no tree before the first
-        for t, (row, pair) in enumerate(zip(rows, trees, strict=True)):
-            k = _other(pair, base)
-
-            def add_up(first: int, last: int, k: int = k, row: int = row, before: Any = before) -> None:
-                _renew_blocks(
-                    self.labels,
-                    self.weights,
-                    self.probabilities,
-                    k,
-                    base,
-                    others_mass,
-                    base_change,
-                    before,
-                    leaf_ids[row],
-                    sums,
-                    first,
-                    last,
-                )
-
-            self.workers.over_rows(self.labels.size, add_up)
-            values[t] = _newton_values(self.reduce(sums.sum(axis=0)), step)
-            before = (self.probabilities[k], leaf_ids[row], values[t].copy())
-            if pair[0] == base:
-                values[t] *= -1.0
-        return values
+        factor = (self.n_classes - 1.0) / self.n_classes if base == CLASSIC else 1.0
+        values = renew_leaf_values(
+            self.probabilities,
+            self.labels,
+            self.weights,
+            [_other(pair, base) for pair in trees],
+            base,
+            [leaf_ids[row] for row in rows],
+            n_leaves,
+            lambda sums: step.newton_values(self.reduce(sums), factor),
+            self.workers,
+        )
+        sign = [1.0 if plus != base else -1.0 for plus, _ in trees]
+        return values * np.array(sign)[:, None]
 
 
 def _common_class(pairs: Sequence[Pair]) -> int:
-    """Return the class that all pairs of a round share."""
+    """Return the class that all pairs of a round share, or CLASSIC."""
     common = set(pairs[0]).intersection(*pairs[1:])
     return pairs[0][1] if pairs[0][1] in common else pairs[0][0]
 
 
-def _newton_values(sums: Floats, step: LeafStep) -> Floats:
-    """Clipped and shrunken Newton steps from sums of shape (n_leaves, 2)."""
-    sum_z, curvature = sums[:, 0], sums[:, 1] + step.lambda_l2
-    sum_z = np.sign(sum_z) * np.maximum(np.abs(sum_z) - step.lambda_l1, 0.0)
-    newton = np.divide(sum_z, curvature, out=np.zeros_like(sum_z), where=curvature > 0.0)
-    return step.learning_rate * np.clip(newton, -step.clip, step.clip)
-
-
 @kernel
-def _exp(x):  # type: ignore[no-untyped-def]
-    """exp, kept finite; the polynomial of `exp_nonpositive` holds for positive arguments, too."""
-    return exp_nonpositive(min(x, _LARGEST_EXPONENT))
-
-
-@kernel
-def _renew_blocks(  # type: ignore[no-untyped-def]
-    labels,
-    weights,
-    probabilities,
-    k,
-    base,
-    others_mass,
-    base_change,
-    before,
-    leaves,
-    sums,
-    first_block,
-    last_block,
-):
-    """Apply the tree before, then sum z and h of every leaf of this one at the scores it left.
-
-    Masses exp(score) are in units of their sum before the round. A class other than the base has only one tree, so
-    its mass before that tree is still its probability before the round; two exponentials a sample are enough.
-    """
-    p_before, leaves_before, values_before = before
-    p_class, p_base = probabilities[k], probabilities[base]
-    z = np.empty(ROWS_PER_BLOCK)
-    h = np.empty(ROWS_PER_BLOCK)
-    for block in range(first_block, last_block):
-        rows = slice(block * ROWS_PER_BLOCK, min((block + 1) * ROWS_PER_BLOCK, labels.size))
-        # Loops that only walk along arrays, apart from those that gather or scatter: LLVM vectorises the former.
-        change = _gather(values_before, leaves_before[rows])
-        _move_masses(change, p_before[rows], others_mass[rows], base_change[rows])
-        _pair_derivatives(
-            labels[rows],
-            weights[rows],
-            p_class[rows],
-            p_base[rows],
-            others_mass[rows],
-            base_change[rows],
-            k,
-            base,
-            z,
-            h,
-        )
-        sums[block] = 0.0
-        block_leaves = leaves[rows]
-        for i in range(block_leaves.size):
-            sums[block, block_leaves[i], 0] += z[i]
-            sums[block, block_leaves[i], 1] += h[i]
-
-
-@kernel
-def _gather(values, leaves):  # type: ignore[no-untyped-def]
-    gathered = np.empty(leaves.size)
-    for i in range(leaves.size):
-        gathered[i] = values[leaves[i]]
-    return gathered
-
-
-@kernel
-def _move_masses(change, p_previous, others_mass, base_change):  # type: ignore[no-untyped-def]
-    """Let the tree before act: its class's mass grows by exp(change), the base's score loses `change`."""
-    for i in range(change.size):
-        grown = p_previous[i] * _exp(change[i])
-        others_mass[i] = max(others_mass[i] + (grown - p_previous[i]), grown)
-        base_change[i] -= change[i]
-
-
-@kernel
-def _pair_derivatives(  # type: ignore[no-untyped-def]
-    labels, weights, p_class, p_base, others_mass, base_change, k, base, z, h
-):
-    """Write z and h of class k with this base at the scores that the masses stand for."""
-    for i in range(labels.size):
-        base_mass = p_base[i] * _exp(base_change[i])
-        scale = 1.0 / max(others_mass[i] + base_mass, 1e-300)
-        a = p_class[i] * scale
-        b = base_mass * scale
-        z[i] = weights[i] * (((labels[i] == k) - a) - ((labels[i] == base) - b))
-        h[i] = weights[i] * ((a + b) - (a - b) * (a - b))
-
-
-@kernel
-def _gradient_row(probabilities, labels, weights, plus, minus, scale, gradient, hessian):  # type: ignore[no-untyped-def]
+def _gradient_row(probabilities, labels, weights, plus, minus, scale, gradient, hessian):
     derivatives(probabilities, labels, weights, plus, minus, gradient, hessian)
     for i in range(gradient.size):
         gradient[i] = -gradient[i]
@@ -435,7 +319,7 @@ def _gradient_row(probabilities, labels, weights, plus, minus, scale, gradient, 
 
 
 @kernel
-def _try_blocks(  # type: ignore[no-untyped-def]
+def _try_blocks(
     scores,
     labels,
     weights,
@@ -514,7 +398,7 @@ class LeafFinder:
 
 
 @kernel
-def _find_leaves(additions, bounds, leaf_ids):  # type: ignore[no-untyped-def]
+def _find_leaves(additions, bounds, leaf_ids):
     """Count the bounds below each value, bound by bound: a vectorised pass each beats bisection up to many leaves."""
     below = np.empty(ROWS_PER_BLOCK, dtype=np.int64)
     for start in range(0, additions.size, ROWS_PER_BLOCK):
@@ -527,12 +411,14 @@ def _find_leaves(additions, bounds, leaf_ids):  # type: ignore[no-untyped-def]
             leaf_ids[start + i] = below[i]
 
 
+@kernel
+def _gather(values, leaves, additions):
+    for i in range(leaves.size):
+        additions[i] = values[leaves[i]]
+
+
 def gather_additions(values: Floats, leaf_ids: AnyArray, workers: Workers) -> Floats:
     """Return what trees with these leaf values add, shape (n_trees, n_samples)."""
     additions = np.empty(leaf_ids.shape)
-
-    def gather(tree: int, _thread: int) -> None:
-        additions[tree] = _gather(values[tree], leaf_ids[tree])
-
-    workers.over_items(range(len(values)), gather)
+    workers.over_items(range(len(values)), lambda t, _thread: _gather(values[t], leaf_ids[t], additions[t]))
     return additions

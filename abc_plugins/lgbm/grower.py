@@ -10,7 +10,8 @@ import numpy as np
 
 from abc_plugins.core.arrays import Floats, Integers
 from abc_plugins.core.checks import fail
-from abc_plugins.core.driver import ABCScores, LeafFinder, Pair, classic_pairs, search_pairs
+from abc_plugins.core.driver import ABCScores, LeafFinder, search_pairs
+from abc_plugins.core.pairs import Pair, classic_pairs
 from abc_plugins.core.schedule import RoundPlan
 from abc_plugins.lgbm.params import TrainingParams
 from abc_plugins.lgbm.text import TreeText, is_stump, leaf_values, read_model

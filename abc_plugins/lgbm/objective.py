@@ -11,7 +11,8 @@ import numpy as np
 
 from abc_plugins.core.arrays import AnyArray, Floats
 from abc_plugins.core.checks import check_integer, fail
-from abc_plugins.core.driver import ABCScores, Pair, classic_pairs, pairs_of_base
+from abc_plugins.core.driver import ABCScores, pairs_of_base
+from abc_plugins.core.pairs import Pair, classic_pairs
 from abc_plugins.core.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC, RoundPlan
 from abc_plugins.lgbm.exporting import finish

@@ -11,16 +11,9 @@ import numpy as np
 from lightgbm import basic
 
 from abc_plugins.core.arrays import AnyArray, Floats
-from abc_plugins.core.driver import (
-    ABCScores,
-    LeafFinder,
-    Pair,
-    add_trees,
-    classic_pairs,
-    gather_additions,
-    pairs_of_base,
-)
+from abc_plugins.core.driver import ABCScores, LeafFinder, add_trees, gather_additions, pairs_of_base
 from abc_plugins.core.losses import update_probabilities
+from abc_plugins.core.pairs import Pair, classic_pairs
 from abc_plugins.core.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC, RoundPlan
 from abc_plugins.lgbm.grower import Grown, ScoredSet, TreeGrower
@@ -161,10 +154,7 @@ class Trainer:
 
     def _step(self, base: int, grown: Grown) -> Step:
         """Put the step of one base together, with renewed leaf values if they are wanted."""
-        if base == CLASSIC:
-            rows: Sequence[int] = range(self.params.n_classes)
-            return Step(base, rows, grown.slots, grown.additions, rows)
-        rows = pairs_of_base(grown.slots, base)
+        rows: Sequence[int] = range(self.params.n_classes) if base == CLASSIC else pairs_of_base(grown.slots, base)
         if self.params.options.leaf_values == "paper":
             return Step(base, rows, grown.slots, grown.additions, rows)
         rows = [row for row in rows if not grown.is_stump(row)]
