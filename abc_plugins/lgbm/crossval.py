@@ -8,7 +8,6 @@ from typing import Any
 
 import lightgbm as lgb
 import numpy as np
-from lightgbm import basic
 from lightgbm import callback as lgb_callback
 from sklearn.model_selection import KFold, StratifiedKFold
 
@@ -16,7 +15,7 @@ from abc_plugins.core.arrays import AnyArray
 from abc_plugins.core.checks import check_integer
 from abc_plugins.lgbm.exporting import finish
 from abc_plugins.lgbm.params import LEAF_CLIP, ABCOptions, TrainingParams, main_names
-from abc_plugins.lgbm.trainer import EvalFunction, Trainer
+from abc_plugins.lgbm.trainer import EvalFunction, Trainer, eval_result
 from abc_plugins.lgbm.training import (
     Callback,
     check_datasets,
@@ -185,7 +184,7 @@ def _run(
         for data_name, metric_name, mean, _, deviation in averages:
             history.setdefault(f"{data_name} {metric_name}-mean", []).append(mean)
             history.setdefault(f"{data_name} {metric_name}-stdv", []).append(deviation)
-        results = [_cv_result(*average) for average in averages]
+        results = [eval_result(*average) for average in averages]
         try:
             for function in after:
                 function(lgb_callback.CallbackEnv(boosters, params, iteration, 0, n_rounds, results))
@@ -203,11 +202,3 @@ def _averages(folds: list[list[Any]]) -> list[tuple[str, str, float, bool, float
         values = [tuple(result)[2] for result in results]
         averages.append((data_name, metric_name, float(np.mean(values)), maximize, float(np.std(values))))
     return averages
-
-
-def _cv_result(data_name: str, metric_name: str, mean: float, maximize: bool, deviation: float) -> Any:
-    """Write an average in the form in which LightGBM's callbacks expect it."""
-    record = getattr(basic, "EvalResult", None)
-    if record is not None:
-        return record(data_name, metric_name, mean, maximize, deviation)
-    return ("cv_agg", f"{data_name} {metric_name}", mean, maximize, deviation)  # before LightGBM 4.7

@@ -211,11 +211,11 @@ class Trainer:
         for data in ([self.train] if with_train else []) + self.valid:
             evaluated = self.evaluated(data)
             for metric in self.params.metrics:
-                results.append(_eval_result(data.name, metric.name, metric.value(evaluated), metric.maximize))
+                results.append(eval_result(data.name, metric.name, metric.value(evaluated), metric.maximize))
             for function in feval:
                 returned = function(evaluated.probabilities.T.copy(order="F"), data.data)
                 for name, value, maximize in returned if isinstance(returned, list) else [returned]:
-                    results.append(_eval_result(data.name, name, value, maximize))
+                    results.append(eval_result(data.name, name, value, maximize))
         return results
 
     def evaluated(self, data: ScoredSet) -> Evaluated:
@@ -240,6 +240,7 @@ def _find_leaves(finders: Sequence[LeafFinder], rows: Sequence[int], additions: 
     return leaf_ids
 
 
-def _eval_result(data_name: str, metric_name: str, value: float, maximize: bool) -> Any:
+def eval_result(*fields: Any) -> Any:
+    """Write a result as LightGBM's callbacks expect it: data set, metric, value, whether to maximise (, deviation)."""
     record = getattr(basic, "EvalResult", None)  # plain tuples before LightGBM 4.7
-    return record(data_name, metric_name, value, maximize) if record else (data_name, metric_name, value, maximize)
+    return record(*fields) if record else fields
