@@ -53,6 +53,13 @@ EXHAUSTIVE = Schedule("s=all g=0 w=0", "all", 0, 0)
 S1_SEQUENTIAL = Schedule("s=1 g=0 w=0 sequential", 1, 0, 0, "sequential")
 S2_SEQUENTIAL = Schedule("s=2 g=10 w=10 sequential", 2, 10, 10, "sequential")
 
+CLIP = 4.0
+OTHER_CLIP = 50.0
+LETTER_RUNS = [
+    *((schedule, CLIP) for schedule in (STOCK, S1, S2, S1_SEQUENTIAL, S2_SEQUENTIAL)),
+    *((schedule, OTHER_CLIP) for schedule in (STOCK, S1, S2)),
+]
+
 
 class Engine(Protocol):
     """One library: how its data are made, and how it trains with a schedule."""
@@ -128,7 +135,7 @@ def cost(engine: Engine, folder: Path, rounds: int, repeats: int) -> list[dict[s
     data = engine.data(X[:10000], y[:10000])
     schedules = [STOCK, S1, S2, S1_SEQUENTIAL, S2_SEQUENTIAL, EXHAUSTIVE]
     for schedule in schedules:
-        engine.train(data, 26, 2, schedule, 4.0)  # compile and warm up
+        engine.train(data, 26, 2, schedule, CLIP)  # compile and warm up
     best = {schedule.name: float("inf") for schedule in schedules}
     for repeat in range(repeats):
         for schedule in schedules:
@@ -136,7 +143,7 @@ def cost(engine: Engine, folder: Path, rounds: int, repeats: int) -> list[dict[s
                 continue  # as long as all others together, and its ratio is far from the noise
             n_rounds = max(rounds // 10, 10) if schedule is EXHAUSTIVE else rounds
             begin = time.process_time()
-            engine.train(data, 26, n_rounds, schedule, 4.0)
+            engine.train(data, 26, n_rounds, schedule, CLIP)
             best[schedule.name] = min(best[schedule.name], (time.process_time() - begin) / n_rounds)
     stock = best[STOCK.name]
     return [{"setting": name, "ms a round": 1e3 * cpu, "ratio to stock": cpu / stock} for name, cpu in best.items()]
@@ -186,13 +193,12 @@ def letter(engine: Engine, folder: Path, rounds: int, splits: int, cells: Cells)
         order = np.random.default_rng(seed).permutation(y.size)
         train, test = order[:10000], order[10000:]
         data = engine.data(X[train], y[train])
-        for clip in (4.0, 50.0):
-            for schedule in (STOCK, S1, S2, S1_SEQUENTIAL, S2_SEQUENTIAL):
-                result = cells.run(
-                    f"split {seed}, clip {clip:g}, {schedule.name}",
-                    partial(count_errors, engine, data, 26, rounds, schedule, clip, X[test], y[test]),
-                )
-                errors.setdefault((schedule.name, clip), []).append(int(result["errors"]))
+        for schedule, clip in LETTER_RUNS:
+            result = cells.run(
+                f"split {seed}, clip {clip:g}, {schedule.name}",
+                partial(count_errors, engine, data, 26, rounds, schedule, clip, X[test], y[test]),
+            )
+            errors.setdefault((schedule.name, clip), []).append(int(result["errors"]))
     rows = []
     for (name, clip), counts in errors.items():
         difference = np.array(counts) - np.array(errors[STOCK.name, clip])
@@ -216,13 +222,12 @@ def covtype(engine: Engine, folder: Path, rounds: int, cells: Cells) -> list[dic
     train = table["is_train_abcboost"].to_numpy(bool)
     data = engine.data(X[train], y[train])
     rows = []
-    for clip in (4.0, 50.0):
-        for schedule in (STOCK, S1, S2, S2_SEQUENTIAL):
-            result = cells.run(
-                f"clip {clip:g}, {schedule.name}",
-                partial(count_errors, engine, data, 7, rounds, schedule, clip, X[~train], y[~train]),
-            )
-            rows.append({"setting": schedule.name, "clip": clip, **result})
+    for schedule in (STOCK, S1, S2, S2_SEQUENTIAL):
+        result = cells.run(
+            f"clip {CLIP:g}, {schedule.name}",
+            partial(count_errors, engine, data, 7, rounds, schedule, CLIP, X[~train], y[~train]),
+        )
+        rows.append({"setting": schedule.name, "clip": CLIP, **result})
     return rows
 
 
