@@ -75,7 +75,7 @@ def finish(model: TrainedModel, *, best_round: int, layout: str) -> lgb.Booster:
         "base_classes": list(model.bases),
         "best_round": best_round,
         "round_iterations": {model.n_initial_rounds + stop: end for stop, end in zip(stops, ends, strict=True)},
-        "retried_rounds": int(model.retried_rounds),
+        "guarded_rounds": int(model.guarded_rounds),
         "split_importance": split_importance.tolist(),
         "gain_importance": gain_importance.tolist(),
     }
@@ -91,7 +91,7 @@ def model_info(booster: lgb.Booster) -> dict[str, Any]:
         - base_classes: the base class of every round, -1 for a classic round
         - best_round: the round of the best validation metric, 0 without early stopping
         - round_iterations: for some numbers of rounds (all with layout "rounds") the `num_iteration` they end at
-        - retried_rounds: rounds whose step the guard shortened or replaced
+        - guarded_rounds: rounds whose step the guard shortened or replaced
         - split_importance, gain_importance: feature importances with every tree counted once
     """
     if not isinstance(booster, lgb.Booster) or not hasattr(booster, "abc_info"):
@@ -178,7 +178,7 @@ def _native_booster(
         "base_classes": [trees[0].minus if trees else CLASSIC for trees in rounds],
         "best_round": 0,
         "round_iterations": dict(zip(stops, layed.round_ends, strict=True)),
-        "retried_rounds": 0,
+        "guarded_rounds": 0,
         "split_importance": split_importance.tolist(),
         "gain_importance": gain_importance.tolist(),
     }

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import lightgbm as lgb
 import numpy as np
+from lightgbm.basic import _ConfigAliases
 
 from abc_plugins.core.arrays import Floats, Integers
 from abc_plugins.core.checks import fail
@@ -190,4 +191,5 @@ def class_labels(data: lgb.Dataset, n_classes: int) -> Integers:
 
 
 def _has_categories(train_set: lgb.Dataset) -> bool:
-    return bool(train_set.get_params().get("categorical_column"))
+    params = train_set.get_params()
+    return any(params.get(alias) for alias in _ConfigAliases.get("categorical_feature"))

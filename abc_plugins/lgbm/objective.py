@@ -131,7 +131,7 @@ class ABCObjective:
             rounds=[() if round_.stalled else _tagged(next(remaining), round_) for round_ in rounds],
             bases=[CLASSIC] * self._n_initial + [round_.base for round_ in rounds],
             n_initial_rounds=self._n_initial,
-            retried_rounds=sum(not round_.stalled and round_.factor < 1.0 for round_ in rounds),
+            guarded_rounds=sum(not round_.stalled and round_.factor < 1.0 for round_ in rounds),
         )
         return finish(model, best_round=max(booster.best_iteration, 0), layout=layout)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,8 @@ from abc_plugins.lgbm.metrics import Evaluated
 from abc_plugins.lgbm.params import TrainingParams
 from abc_plugins.lgbm.text import ModelFrame, TaggedTree, TreeText, read_model, scaled, with_leaf_values
 
+_logger = logging.getLogger("abc_plugins")
+
 EvalFunction = Callable[[AnyArray, lgb.Dataset], Any]
 
 
@@ -39,7 +42,7 @@ class TrainedModel:
     bases : sequence of int
         The base of every round, those of the initial model included.
     n_initial_rounds : int
-    retried_rounds : int
+    guarded_rounds : int
         Rounds whose step the guard shortened or replaced.
     """
 
@@ -49,7 +52,7 @@ class TrainedModel:
     rounds: Sequence[Sequence[TaggedTree]]
     bases: Sequence[int]
     n_initial_rounds: int
-    retried_rounds: int
+    guarded_rounds: int
 
 
 @dataclass
@@ -94,7 +97,7 @@ class Trainer:
         The trees of every round of this run; a round without any split is empty.
     initial_trees : list of TreeText
         The trees of the initial model, K an iteration.
-    retried_rounds : int
+    guarded_rounds : int
         Rounds whose step the guard halved or replaced by a classic round.
     """
 
@@ -104,7 +107,7 @@ class Trainer:
         self.n_initial_rounds = len(bases)
         self.frame, self.initial_trees = read_model(lgb.Booster.model_to_string(booster, num_iteration=-1))
         self.rounds: list[tuple[TaggedTree, ...]] = []
-        self.retried_rounds = 0
+        self.guarded_rounds = 0
         schedule = params.options.schedule(params.n_classes)
         for base in bases:
             schedule.record(base)
@@ -122,7 +125,7 @@ class Trainer:
             self.rounds,
             self.state.schedule.bases,
             self.n_initial_rounds,
-            self.retried_rounds,
+            self.guarded_rounds,
         )
 
     @property
@@ -175,7 +178,8 @@ class Trainer:
         if not grown.stalled:
             guard = self.params.options.guard
             factor = self.state.guarded_factor(step.pairs, step.additions, step.used, guard=guard)
-            self.retried_rounds += factor < 1.0
+            if factor < 1.0:
+                self._count_guarded_round()
             if factor == 0.0 and step.base != CLASSIC:
                 return False
         if factor == 0.0:
@@ -187,6 +191,15 @@ class Trainer:
             add_trees(data.scores, step.pairs, self._valid_additions(step, grown, added), step.used, factor)
         self.rounds.append(tuple(self._tagged_trees(step, grown, factor)))
         return True
+
+    def _count_guarded_round(self) -> None:
+        if self.guarded_rounds == 0:
+            _logger.info(
+                "Round %d would have raised the training loss: the guard shortened its step. Further rounds are only "
+                "counted.",
+                self.n_rounds + 1,
+            )
+        self.guarded_rounds += 1
 
     def _valid_additions(self, step: Step, grown: Grown, additions: Floats) -> Floats:
         if step.values is None:

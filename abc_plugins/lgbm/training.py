@@ -228,11 +228,12 @@ def _run(
     before, after = sorted_callbacks(callbacks, trainer.params)
     begin = trainer.n_initial_rounds
     results: list[Any] = []
+    shown = trainer.params.stock  # one dictionary for the run: reset_parameter notes its changes there
 
     def env(iteration: int, results: list[Any] | None) -> lgb_callback.CallbackEnv:
         return lgb_callback.CallbackEnv(
             model=trainer.booster,
-            params=trainer.booster.params,
+            params=shown,
             iteration=iteration,
             begin_iteration=begin,
             end_iteration=begin + n_rounds,

@@ -114,7 +114,7 @@ def test_the_guard_scales_what_is_finished(clipped):
     wild = {**clipped, "learning_rate": 3.0, "max_delta_step": 0.0}
     objective = ABCObjective(wild, search=1, gap=0, warmup=0)
     _, model = run(objective, wild, (X, y), 8)
-    assert model_info(model)["retried_rounds"] > 0
+    assert model_info(model)["guarded_rounds"] > 0
     assert np.isfinite(model.predict(X)).all()
 
 

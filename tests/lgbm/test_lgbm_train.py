@@ -385,7 +385,7 @@ def test_log_evaluation_and_metric_none(data, params, capsys):
     assert not any(evals.values())
 
 
-def test_guard_shortens_a_step_that_raises_the_loss(params):
+def test_guard_shortens_a_step_that_raises_the_loss(params, caplog):
     """A learning rate of 3 overshoots; with the guard the training loss never rises."""
     X, y = make_data(300)
     wild = {**params, "learning_rate": 3.0}
@@ -398,9 +398,12 @@ def test_guard_shortens_a_step_that_raises_the_loss(params):
         )
         return booster, np.array(evals["training"]["multi_logloss"])
 
-    booster, losses = run()
+    with caplog.at_level("INFO", logger="abc_plugins"):
+        booster, losses = run()
+    assert [record.message.split(";")[0] for record in caplog.records][1:] == []  # logged once
+    assert "would have raised the training loss" in caplog.text
     assert np.all(np.diff(losses) <= 1e-12)
-    assert model_info(booster)["retried_rounds"] > 0
+    assert model_info(booster)["guarded_rounds"] > 0
     assert log_loss(booster.predict(X), y) == pytest.approx(losses[-1], rel=1e-9)
     _, unguarded = run(guard=False)
     assert np.any(np.diff(unguarded) > 0)
