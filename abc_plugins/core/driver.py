@@ -1,0 +1,424 @@
+"""What an engine that is driven from outside needs around its trees: scores, gradients, trials, the guard.
+
+LightGBM and XGBoost grow trees from gradients. Everything else that a round of ABC-Boost is made of happens here,
+for both of them and without either: `ABCScores` holds the scores F, says what the next round does, writes the
+gradients of the pairs of classes to grow a tree for, tries what the grown trees add, and takes it over.
+
+A tree belongs to a pair (plus, minus): what it adds to the score of `plus` it takes from that of `minus`; a
+classic tree is (k, CLASSIC). `additions` of shape (n_trees, n_samples) hold what each tree adds, shrinkage included.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from abc_plugins.core.arrays import AnyArray, Floats, Integers
+from abc_plugins.core.jit import kernel
+from abc_plugins.core.losses import (
+    centre,
+    derivatives,
+    softmax_block,
+    update_probabilities,
+)
+from abc_plugins.core.pairs import Pair, base_pairs
+from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers, count_blocks
+from abc_plugins.core.renewal import renew_leaf_values
+from abc_plugins.core.schedule import CLASSIC, BaseClassSchedule, RoundPlan
+
+MAX_HALVINGS = 8
+"""How often the guard halves a step before it gives it up: 1/256 of the step is next to nothing."""
+
+_RISE = 1e-12  # relative rise of the loss that is rounding
+_SAME_VALUE = 1e-10  # leaf values closer than this cannot be told apart in differences of scores
+
+
+def search_pairs(candidates: Sequence[int], n_classes: int, *, shared: bool = True) -> list[Pair]:
+    """List the trees that a search over `candidates` grows.
+
+    The tree of (k, b) is that of (b, k) with its leaf values negated. With `shared` each of these is grown once:
+    s (K - 1) - s (s - 1) / 2 trees in all; without, every candidate has K - 1 trees of its own.
+    """
+    grown: set[int] = set()
+    pairs: list[Pair] = []
+    for base in candidates:
+        pairs += [pair for pair in base_pairs(base, n_classes) if not shared or pair[0] not in grown]
+        grown.add(base)
+    return pairs
+
+
+def pairs_of_base(pairs: Sequence[Pair | None], base: int) -> list[int]:
+    """Find the trees of a round with this base in `pairs`, in class order.
+
+    A shared tree counts for both of its classes; None is a place without a tree.
+    """
+    tree_of: dict[int, int] = {}
+    for position, pair in enumerate(pairs):
+        if pair is not None and base in pair:
+            other = _other(pair, base)
+            if pair[1] == base or other not in tree_of:
+                tree_of[other] = position
+    return [tree_of[k] for k in sorted(tree_of)]
+
+
+def _select(pairs: Sequence[Pair | None], rows: Sequence[int]) -> list[Pair]:
+    return [pair for row in rows if (pair := pairs[row]) is not None]
+
+
+def _other(pair: Pair, base: int) -> int:
+    return pair[0] if pair[1] == base else pair[1]
+
+
+class LeafStep(NamedTuple):
+    """How a renewed leaf value is made from the sums of z and h in its leaf.
+
+    Attributes
+    ----------
+    learning_rate : float
+        Shrinkage, nu.
+    clip : float
+        Largest absolute value before shrinkage; infinity for none.
+    lambda_l1, lambda_l2 : float
+        Taken from the absolute sum of z; added to the sum of h.
+    """
+
+    learning_rate: float
+    clip: float
+    lambda_l1: float = 0.0
+    lambda_l2: float = 0.0
+
+    def newton_values(self, sums: Floats, factor: float) -> Floats:
+        """Leaf values from sums of z and h of shape (n_leaves, 2); `factor` is 1, or (K - 1) / K in a classic round."""
+        sum_z, curvature = sums[:, 0], sums[:, 1] + self.lambda_l2
+        sum_z = factor * np.sign(sum_z) * np.maximum(np.abs(sum_z) - self.lambda_l1, 0.0)
+        newton = np.divide(sum_z, curvature, out=np.zeros_like(sum_z), where=curvature > 0.0)
+        return self.learning_rate * np.clip(newton, -self.clip, self.clip)
+
+
+class ABCScores:
+    """Scores of the training samples, their softmax and class losses, and the schedule that reads them.
+
+    Parameters
+    ----------
+    labels : array of int, shape (n_samples,)
+        Class indices 0 .. K - 1.
+    weights : array of float64, shape (n_samples,), or None
+        One weight a sample; None is 1 for all.
+    scores : array of float64, shape (n_classes, n_samples), or None
+        Scores to start from; copied. None is 0 for all.
+    schedule : BaseClassSchedule
+    workers : Workers
+    reduce : callable, optional
+        Adds arrays of sums over the processes that share the samples; all of them must get the same result.
+
+    Attributes
+    ----------
+    scores, probabilities : array of shape (n_classes, n_samples)
+    class_losses : array of shape (n_classes,)
+        Weighted log loss of every class's own samples.
+    loss : float
+        Their sum.
+    """
+
+    def __init__(
+        self,
+        labels: AnyArray,
+        weights: AnyArray | None,
+        scores: AnyArray | None,
+        schedule: BaseClassSchedule,
+        workers: Workers,
+        reduce: Callable[[Floats], Floats] = np.asarray,
+    ) -> None:
+        self.labels: Integers = np.ascontiguousarray(labels, dtype=np.int32)
+        n_classes, n_samples = schedule.n_classes, self.labels.size
+        self.weights: Floats = np.ones(n_samples) if weights is None else np.array(weights, dtype=np.float64)
+        self.schedule = schedule
+        self.workers = workers
+        self.reduce = reduce
+        self.scores: Floats = np.zeros((n_classes, n_samples))
+        self.probabilities: Floats = np.empty((n_classes, n_samples))
+        self._tried_scores: Floats = np.empty((n_classes, n_samples))
+        self._tried_probabilities: Floats = np.empty((n_classes, n_samples))
+        if scores is not None:
+            self.scores[:] = scores
+        self.class_losses = self._starting_losses()
+
+    @property
+    def n_classes(self) -> int:
+        """K."""
+        return self.schedule.n_classes
+
+    @property
+    def loss(self) -> float:
+        """Total training loss."""
+        return float(self.class_losses.sum())
+
+    def plan(self) -> RoundPlan:
+        """Say what the next round does, and centre the scores where the schedule asks for it."""
+        plan = self.schedule.plan(self.class_losses.tolist())
+        if plan.centre:
+            centre(self.scores)
+        return plan
+
+    def _starting_losses(self) -> Floats:
+        """Fill in the probabilities; at equal scores the losses of equal classes tie exactly."""
+        losses = update_probabilities(self.scores, self.labels, self.weights, self.probabilities, self.workers)
+        if self.reduce(np.array([float(self.scores.any())])).any():
+            return self.reduce(losses)
+        class_weights = np.bincount(self.labels, weights=self.weights, minlength=self.n_classes).astype(np.float64)
+        return self.reduce(class_weights) * np.log(self.n_classes)
+
+    def gradients(self, pairs: Sequence[Pair | None], gradients: AnyArray, hessians: AnyArray) -> None:
+        """Write the gradient -z and the hessian h of one tree a row.
+
+        Rows of None, and rows behind the last pair, become 0, from which no engine can grow a split. The hessian of
+        a classic tree is multiplied by K / (K - 1), so that a Newton leaf comes out with the paper's (K - 1) / K.
+
+        Parameters
+        ----------
+        pairs : sequence of (plus, minus) or None
+        gradients, hessians : float arrays of shape (at least len(pairs), n_samples)
+            Filled in.
+        """
+
+        def write(row: int, _thread: int) -> None:
+            pair = pairs[row] if row < len(pairs) else None
+            if pair is None:
+                gradients[row] = 0.0
+                hessians[row] = 0.0
+                return
+            plus, minus = pair
+            scale = self.n_classes / (self.n_classes - 1.0) if minus == CLASSIC else 1.0
+            _gradient_row(
+                self.probabilities, self.labels, self.weights, plus, minus, scale, gradients[row], hessians[row]
+            )
+
+        self.workers.over_items(range(len(gradients)), write)
+
+    def trial_loss(
+        self, pairs: Sequence[Pair | None], additions: AnyArray, rows: Sequence[int], factor: float = 1.0
+    ) -> float:
+        """Total training loss if the trees in `rows` of `pairs` and `additions` were added, times `factor`.
+
+        Nothing changes until `accept` takes over what was tried last.
+        """
+        tree_rows = np.array(rows, dtype=np.int64)
+        plus, minus = np.array(_select(pairs, rows), dtype=np.int64).reshape(-1, 2).T
+        block_losses = np.empty((count_blocks(self.labels.size), self.n_classes))
+        self.workers.over_rows(
+            self.labels.size,
+            lambda first, last: _try_blocks(
+                self.scores,
+                self.labels,
+                self.weights,
+                tree_rows,
+                plus,
+                minus,
+                additions,
+                factor,
+                self._tried_scores,
+                self._tried_probabilities,
+                block_losses,
+                first,
+                last,
+            ),
+        )
+        self._tried_losses = self.reduce(block_losses.sum(axis=0))
+        return float(self._tried_losses.sum())
+
+    def accept(self, base: int) -> None:
+        """Take over the scores tried last, and record the round."""
+        self.scores, self._tried_scores = self._tried_scores, self.scores
+        self.probabilities, self._tried_probabilities = self._tried_probabilities, self.probabilities
+        self.class_losses = self._tried_losses
+        self.schedule.record(base)
+
+    def skip(self, base: int) -> None:
+        """Record a round that adds nothing: the engine found no split, or the guard refused all it found."""
+        self.schedule.record(base)
+
+    def choose_base(self, plan: RoundPlan, trial_losses: Sequence[float]) -> int:
+        """Return the base of the round: `CLASSIC`, the only candidate, or the one with the lowest trial loss."""
+        if plan.is_classic:
+            return CLASSIC
+        return self.schedule.choose(plan, trial_losses) if len(plan.candidates) > 1 else plan.candidates[0]
+
+    def guarded_factor(
+        self, pairs: Sequence[Pair | None], additions: AnyArray, rows: Sequence[int], *, guard: bool = True
+    ) -> float:
+        """Try the step, and half of it, and half of that, until the training loss does not rise.
+
+        Returns
+        -------
+        factor : float
+            The step was tried times this, and can be accepted; 0 if no step helped. Without the guard, 1 unless the
+            loss would not be finite.
+        """
+        limit = self.loss * (1.0 + _RISE) if guard else math.inf
+        for halvings in range(MAX_HALVINGS + 1):
+            factor = 0.5**halvings
+            loss = self.trial_loss(pairs, additions, rows, factor)
+            if math.isfinite(loss) and loss <= limit:
+                return factor
+        return 0.0
+
+    def renewed_values(
+        self, pairs: Sequence[Pair | None], rows: Sequence[int], leaf_ids: AnyArray, n_leaves: int, step: LeafStep
+    ) -> Floats:
+        """Newton leaf values of the trees of a round, one tree after the other (see `renewal`).
+
+        Parameters
+        ----------
+        pairs, rows
+            The trees are `pairs[row]` for `row` in `rows`, renewed in this order; all have the base in common, or are
+            classic.
+        leaf_ids : array of int, shape (n_trees, n_samples)
+            Leaf of every sample; row `row` belongs to `pairs[row]`.
+        n_leaves : int
+            More than the largest leaf id.
+        step : LeafStep
+
+        Returns
+        -------
+        values : array of shape (len(rows), n_leaves)
+            What each leaf adds to its tree's `plus` class, shrinkage included.
+        """
+        trees = _select(pairs, rows)
+        base = _common_class(trees)
+        factor = (self.n_classes - 1.0) / self.n_classes if base == CLASSIC else 1.0
+        values = renew_leaf_values(
+            self.probabilities,
+            self.labels,
+            self.weights,
+            [_other(pair, base) for pair in trees],
+            base,
+            [leaf_ids[row] for row in rows],
+            n_leaves,
+            lambda sums: step.newton_values(self.reduce(sums), factor),
+            self.workers,
+        )
+        sign = [1.0 if plus != base else -1.0 for plus, _ in trees]
+        return values * np.array(sign)[:, None]
+
+
+def _common_class(pairs: Sequence[Pair]) -> int:
+    """Return the class that all pairs of a round share, or CLASSIC."""
+    common = set(pairs[0]).intersection(*pairs[1:])
+    return pairs[0][1] if pairs[0][1] in common else pairs[0][0]
+
+
+@kernel
+def _gradient_row(probabilities, labels, weights, plus, minus, scale, gradient, hessian):
+    derivatives(probabilities, labels, weights, plus, minus, gradient, hessian)
+    for i in range(gradient.size):
+        gradient[i] = -gradient[i]
+        hessian[i] *= scale
+
+
+@kernel
+def _try_blocks(
+    scores,
+    labels,
+    weights,
+    rows,
+    plus,
+    minus,
+    additions,
+    factor,
+    tried_scores,
+    tried_probabilities,
+    block_losses,
+    first_block,
+    last_block,
+):
+    """Scores after the trees, their softmax and the class losses of some blocks of samples."""
+    n_samples = scores.shape[1]
+    log_normaliser = np.empty(ROWS_PER_BLOCK)
+    for block in range(first_block, last_block):
+        start = block * ROWS_PER_BLOCK
+        stop = min(start + ROWS_PER_BLOCK, n_samples)
+        tried_scores[:, start:stop] = scores[:, start:stop]
+        for t in range(rows.size):
+            added = additions[rows[t], start:stop]
+            gains = tried_scores[plus[t], start:stop]
+            for i in range(added.size):
+                gains[i] += factor * added[i]
+            if minus[t] != CLASSIC:
+                loses = tried_scores[minus[t], start:stop]
+                for i in range(added.size):
+                    loses[i] -= factor * added[i]
+        softmax_block(tried_scores, tried_probabilities, log_normaliser, start, stop)
+        block_losses[block] = 0.0
+        for i in range(start, stop):
+            k = labels[i]
+            block_losses[block, k] += weights[i] * (log_normaliser[i - start] - tried_scores[k, i])
+
+
+def add_trees(
+    scores: Floats, pairs: Sequence[Pair | None], additions: AnyArray, rows: Sequence[int], factor: float
+) -> None:
+    """Add trees to scores of shape (n_classes, n_samples) in place, as for a validation set."""
+    for row, (plus, minus) in zip(rows, _select(pairs, rows), strict=True):
+        scores[plus] += factor * additions[row]
+        if minus != CLASSIC:
+            scores[minus] -= factor * additions[row]
+
+
+class LeafFinder:
+    """Tell the leaf of every sample from what a tree added to its score.
+
+    Leaves with (almost) the same value are one leaf to it, which is harmless where leaf values are renewed: they are
+    given the same new value.
+
+    Parameters
+    ----------
+    leaf_values : array of shape (n_leaves,)
+        What every leaf adds, shrinkage included.
+
+    Attributes
+    ----------
+    group : array of int, shape (n_leaves,)
+        Leaf number as `find` returns it, for every leaf of the tree.
+    """
+
+    def __init__(self, leaf_values: Floats) -> None:
+        order = np.argsort(leaf_values, kind="stable")
+        ordered = leaf_values[order]
+        new_group = np.diff(ordered) > _SAME_VALUE
+        self.group = np.empty(leaf_values.size, dtype=np.int64)
+        self.group[order] = np.concatenate(([0], np.cumsum(new_group)))
+        self._bounds = 0.5 * (ordered[:-1] + ordered[1:])[new_group]
+
+    def find(self, additions: Floats, leaf_ids: AnyArray) -> None:
+        """Write the leaf of every sample; both arrays have shape (n_samples,)."""
+        _find_leaves(additions, self._bounds, leaf_ids)
+
+
+@kernel
+def _find_leaves(additions, bounds, leaf_ids):
+    """Count the bounds below each value, bound by bound: a vectorised pass each beats bisection up to many leaves."""
+    below = np.empty(ROWS_PER_BLOCK, dtype=np.int64)
+    for start in range(0, additions.size, ROWS_PER_BLOCK):
+        block = additions[start : start + ROWS_PER_BLOCK]
+        below[:] = 0
+        for bound in bounds:
+            for i in range(block.size):
+                below[i] += bound < block[i]
+        for i in range(block.size):
+            leaf_ids[start + i] = below[i]
+
+
+@kernel
+def _gather(values, leaves, additions):
+    for i in range(leaves.size):
+        additions[i] = values[leaves[i]]
+
+
+def gather_additions(values: Floats, leaf_ids: AnyArray, workers: Workers) -> Floats:
+    """Return what trees with these leaf values add, shape (n_trees, n_samples)."""
+    additions = np.empty(leaf_ids.shape)
+    workers.over_items(range(len(values)), lambda t, _thread: _gather(values[t], leaf_ids[t], additions[t]))
+    return additions

@@ -1,0 +1,9 @@
+"""ABC-Boost on LightGBM: lightgbm.train, lightgbm.cv and LGBMClassifier with an adaptive base class."""
+
+from abc_plugins.lgbm.crossval import cv
+from abc_plugins.lgbm.estimator import ABCLGBMClassifier
+from abc_plugins.lgbm.exporting import export, model_info
+from abc_plugins.lgbm.objective import ABCObjective
+from abc_plugins.lgbm.training import train
+
+__all__ = ["ABCLGBMClassifier", "ABCObjective", "cv", "export", "model_info", "train"]

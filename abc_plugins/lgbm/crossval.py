@@ -1,0 +1,204 @@
+"""`cv`: lightgbm.cv with an adaptive base class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+from lightgbm import callback as lgb_callback
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from abc_plugins.core.arrays import AnyArray
+from abc_plugins.core.checks import check_integer
+from abc_plugins.lgbm.exporting import finish
+from abc_plugins.lgbm.params import LEAF_CLIP, ABCOptions, TrainingParams, main_names
+from abc_plugins.lgbm.trainer import EvalFunction, Trainer, eval_result
+from abc_plugins.lgbm.training import (
+    Callback,
+    check_datasets,
+    count_classes,
+    initial_model,
+    listed,
+    make_booster,
+    sorted_callbacks,
+)
+
+
+def cv(
+    params: dict[str, Any] | None,
+    train_set: lgb.Dataset,
+    num_boost_round: int = 100,
+    folds: Any = None,
+    nfold: int = 5,
+    stratified: bool = True,
+    shuffle: bool = True,
+    metrics: str | list[str] | None = None,
+    feval: EvalFunction | list[EvalFunction] | None = None,
+    init_model: str | Path | lgb.Booster | None = None,
+    fpreproc: Any = None,
+    seed: int = 0,
+    callbacks: list[Callback] | None = None,
+    eval_train_metric: bool = False,
+    return_cvbooster: bool = False,
+    *,
+    search: int | str = 2,
+    gap: int = 10,
+    warmup: int = 10,
+    leaf_clip: float | None = LEAF_CLIP,
+    leaf_values: str = "paper",
+    guard: bool = True,
+    layout: str = "compact",
+) -> dict[str, Any]:
+    """Cross-validate ABC-Boost on LightGBM's trees.
+
+    A drop-in for `lightgbm.cv`: every fold is a run of its own with its own base classes, and the folds take their
+    rounds side by side, so that callbacks see the average of each round. With two classes `lightgbm.cv` itself runs.
+
+    Parameters
+    ----------
+    params, train_set, num_boost_round, folds, nfold, stratified, shuffle, metrics, feval, init_model, fpreproc, seed, \
+callbacks, eval_train_metric, return_cvbooster
+        As in `lightgbm.cv`.
+    search, gap, warmup, leaf_clip, leaf_values, guard, layout
+        As in `abc_plugins.lgbm.train`.
+
+    Returns
+    -------
+    results : dict
+        "valid multi_logloss-mean", "valid multi_logloss-stdv" and so on, one value a round; and "cvbooster", a
+        `lightgbm.CVBooster` of stock models, if it is asked for. Its boosters' `best_iteration` counts LightGBM's
+        iterations, `best_iteration` of the CVBooster rounds.
+    """
+    options = ABCOptions(search, gap, warmup, leaf_clip, leaf_values, guard, layout)
+    check_datasets(train_set, None)
+    if metrics is not None:
+        params = {**main_names(params), "metric": metrics}
+    n_classes, named = count_classes(params, train_set), main_names(params)
+    if n_classes == 2:
+        if named.get("objective") is None:
+            named = {**named, "objective": "multiclass", "num_class": 2}
+        return lgb.cv(
+            named,
+            train_set,
+            num_boost_round,
+            folds=folds,
+            nfold=nfold,
+            stratified=stratified,
+            shuffle=shuffle,
+            feval=feval,
+            init_model=init_model,
+            fpreproc=fpreproc,
+            seed=seed,
+            callbacks=callbacks,
+            eval_train_metric=eval_train_metric,
+            return_cvbooster=return_cvbooster,
+        )
+    checked = TrainingParams.check(params, options, n_classes)
+    n_rounds = check_integer("num_boost_round", named.get("num_iterations", num_boost_round), minimum=1)
+    predictor, bases = initial_model(init_model, checked)
+    train_set._update_params(checked.grower)._set_predictor(predictor)
+    train_set.construct()
+    trainers = []
+    for train_rows, valid_rows in _folds(train_set, folds, nfold, stratified, shuffle, seed):
+        trainers.append(_fold_trainer(checked, train_set, train_rows, valid_rows, fpreproc, bases))
+    try:
+        results, best_round = _run(trainers, n_rounds, listed(feval), callbacks, eval_train_metric)
+    finally:
+        for trainer in trainers:
+            trainer.close()
+    if return_cvbooster:
+        boosters = lgb.CVBooster()
+        boosters.boosters = [
+            finish(t.model(), best_round=best_round and best_round + t.n_initial_rounds, layout=layout)
+            for t in trainers
+        ]
+        boosters.best_iteration = best_round or -1
+        results["cvbooster"] = boosters
+    return results
+
+
+def _folds(
+    train_set: lgb.Dataset, folds: Any, nfold: int, stratified: bool, shuffle: bool, seed: int
+) -> Iterable[tuple[AnyArray, AnyArray]]:
+    """Rows of every fold, the same as lightgbm.cv makes."""
+    n_samples, labels = train_set.num_data(), train_set.get_field("label")
+    if folds is not None and not hasattr(folds, "split"):
+        return folds
+    if folds is None:
+        random_state = seed if shuffle else None
+        if stratified:
+            folds = StratifiedKFold(n_splits=nfold, shuffle=shuffle, random_state=random_state)
+        elif shuffle:
+            return _shuffled_parts(n_samples, nfold, seed)
+        else:
+            folds = KFold(n_splits=nfold)
+    return folds.split(np.empty(n_samples), labels)
+
+
+def _shuffled_parts(n_samples: int, nfold: int, seed: int) -> Iterator[tuple[AnyArray, AnyArray]]:
+    parts = np.array_split(np.random.RandomState(seed).permutation(n_samples), nfold)
+    for k in range(nfold):
+        yield np.concatenate([part for i, part in enumerate(parts) if i != k]), parts[k]
+
+
+def _fold_trainer(
+    params: TrainingParams,
+    data: lgb.Dataset,
+    train_rows: AnyArray,
+    valid_rows: AnyArray,
+    fpreproc: Any,
+    bases: list[int],
+) -> Trainer:
+    train_set, valid_set = data.subset(sorted(train_rows)), data.subset(sorted(valid_rows))
+    if fpreproc is not None:
+        train_set, valid_set, changed = fpreproc(train_set, valid_set, dict(params.given))
+        params = TrainingParams.check(changed, params.options, params.n_classes)
+    booster, _ = make_booster(params, train_set, [train_set, valid_set], ["train", "valid"], data._predictor)
+    trainer = Trainer(params, booster, bases)
+    booster.follow(trainer)
+    return trainer
+
+
+def _run(
+    trainers: list[Trainer],
+    n_rounds: int,
+    feval: list[EvalFunction],
+    callbacks: list[Callback] | None,
+    with_train: bool,
+) -> tuple[dict[str, Any], int]:
+    """Do the rounds of all folds side by side; returns the history and the best round (0 without early stopping)."""
+    before, after = sorted_callbacks(callbacks, trainers[0].params)
+    boosters = lgb.CVBooster()
+    boosters.boosters = [trainer.booster for trainer in trainers]
+    params = dict(trainers[0].params.stock)
+    history: dict[str, list[float]] = {}
+    for iteration in range(n_rounds):
+        for function in before:
+            function(lgb_callback.CallbackEnv(boosters, params, iteration, 0, n_rounds, None))
+        for trainer in trainers:
+            trainer.boost_round()
+        averages = _averages([trainer.evaluate(feval, with_train=with_train) for trainer in trainers])
+        for data_name, metric_name, mean, _, deviation in averages:
+            history.setdefault(f"{data_name} {metric_name}-mean", []).append(mean)
+            history.setdefault(f"{data_name} {metric_name}-stdv", []).append(deviation)
+        results = [eval_result(*average) for average in averages]
+        try:
+            for function in after:
+                function(lgb_callback.CallbackEnv(boosters, params, iteration, 0, n_rounds, results))
+        except lgb_callback.EarlyStopException as stop:
+            best = stop.best_iteration + 1
+            return {name: values[:best] for name, values in history.items()}, best
+    return dict(history), 0
+
+
+def _averages(folds: list[list[Any]]) -> list[tuple[str, str, float, bool, float]]:
+    """Average the results of all folds: data set, metric, mean, whether it is maximised, standard deviation."""
+    averages = []
+    for results in zip(*folds, strict=True):
+        data_name, metric_name, _, maximize = tuple(results[0])[:4]
+        values = [tuple(result)[2] for result in results]
+        averages.append((data_name, metric_name, float(np.mean(values)), maximize, float(np.std(values))))
+    return averages

@@ -1,0 +1,166 @@
+"""`ABCLGBMClassifier`: LGBMClassifier with an adaptive base class."""
+
+from __future__ import annotations
+
+from functools import partial
+from types import FunctionType
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+from lightgbm import sklearn as lgb_sklearn
+
+from abc_plugins.core.arrays import AnyArray, Floats
+from abc_plugins.core.checks import fail
+from abc_plugins.lgbm.params import LEAF_CLIP, ABCOptions
+from abc_plugins.lgbm.training import train
+
+_OPTION_NAMES = ("search", "gap", "warmup", "leaf_clip", "leaf_values", "guard", "layout")
+_STOCK_FIT = lgb.LGBMModel.fit
+if "train" not in _STOCK_FIT.__code__.co_names:
+    raise ImportError(f"LightGBM {lgb.__version__} is not supported: LGBMModel.fit no longer calls lightgbm.train.")
+
+
+class _ABCModel(lgb.LGBMModel):
+    """LGBMModel whose fit trains with an adaptive base class.
+
+    LightGBM's own `fit` prepares data, weights, metrics and callbacks, and then calls `train`, a global of its module.
+    The same code runs here with another `train`, in a namespace of its own, so that stock estimators in the same
+    process, in other threads too, are not touched.
+    """
+
+    def fit(self, *args: Any, **kwargs: Any) -> _ABCModel:
+        """Run LightGBM's fit with `train` exchanged."""
+        options = {name: getattr(self, name) for name in _OPTION_NAMES}
+        ABCOptions(**options)  # refuse wrong values before any work is done
+        namespace = {**vars(lgb_sklearn), "train": partial(train, **options)}
+        own_fit = FunctionType(_STOCK_FIT.__code__, namespace, "fit", _STOCK_FIT.__defaults__, _STOCK_FIT.__closure__)
+        own_fit.__kwdefaults__ = _STOCK_FIT.__kwdefaults__
+        return own_fit(self, *args, **kwargs)
+
+
+class ABCLGBMClassifier(lgb.LGBMClassifier, _ABCModel):
+    """LightGBM classifier with an adaptive base class.
+
+    A drop-in for `lightgbm.LGBMClassifier`: all its parameters and methods, and the parameters of the schedule. With
+    two classes it is LGBMClassifier.
+
+    Parameters
+    ----------
+    boosting_type, num_leaves, max_depth, learning_rate, n_estimators, subsample_for_bin, objective, class_weight, \
+min_split_gain, min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree, reg_alpha, \
+reg_lambda, random_state, n_jobs, importance_type, **kwargs
+        As in LGBMClassifier.
+    search, gap, warmup, leaf_clip, leaf_values, guard, layout
+        As in `abc_plugins.lgbm.train`.
+
+    Attributes
+    ----------
+    booster_ : lightgbm.Booster
+        A stock multiclass model.
+    base_classes_ : array of int, shape (n_rounds,)
+        The base of every round, as an index into `classes_`; -1 for a classic round.
+    best_iteration_ : int
+        Best round of early stopping. `num_iteration` of the prediction methods counts iterations of the Booster
+        instead, of which a round takes several.
+    feature_importances_ : array of shape (n_features,)
+        Every tree counted once; LightGBM's own importances of `booster_` count it for both of its classes.
+    """
+
+    def __init__(
+        self,
+        *,
+        boosting_type: str = "gbdt",
+        num_leaves: int = 31,
+        max_depth: int = -1,
+        learning_rate: float = 0.1,
+        n_estimators: int = 100,
+        subsample_for_bin: int = 200000,
+        objective: str | None = None,
+        class_weight: dict[Any, float] | str | None = None,
+        min_split_gain: float = 0.0,
+        min_child_weight: float = 1e-3,
+        min_child_samples: int = 20,
+        subsample: float = 1.0,
+        subsample_freq: int = 0,
+        colsample_bytree: float = 1.0,
+        reg_alpha: float = 0.0,
+        reg_lambda: float = 0.0,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        importance_type: str = "split",
+        search: int | str = 2,
+        gap: int = 10,
+        warmup: int = 10,
+        leaf_clip: float | None = LEAF_CLIP,
+        leaf_values: str = "paper",
+        guard: bool = True,
+        layout: str = "compact",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            boosting_type=boosting_type,
+            num_leaves=num_leaves,
+            max_depth=max_depth,
+            learning_rate=learning_rate,
+            n_estimators=n_estimators,
+            subsample_for_bin=subsample_for_bin,
+            objective=objective,
+            class_weight=class_weight,
+            min_split_gain=min_split_gain,
+            min_child_weight=min_child_weight,
+            min_child_samples=min_child_samples,
+            subsample=subsample,
+            subsample_freq=subsample_freq,
+            colsample_bytree=colsample_bytree,
+            reg_alpha=reg_alpha,
+            reg_lambda=reg_lambda,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            importance_type=importance_type,
+            **kwargs,
+        )
+        self.search = search
+        self.gap = gap
+        self.warmup = warmup
+        self.leaf_clip = leaf_clip
+        self.leaf_values = leaf_values
+        self.guard = guard
+        self.layout = layout
+
+    def _process_params(self, stage: str) -> dict[str, Any]:
+        """Keep the parameters of the schedule away from LightGBM, which does not know them."""
+        params = super()._process_params(stage)
+        if callable(params["objective"]):
+            fail("objective", self.objective, "None or 'multiclass': the adaptive base class is the objective")
+        return {name: value for name, value in params.items() if name not in _OPTION_NAMES}
+
+    @property
+    def base_classes_(self) -> AnyArray:
+        """Base class of every round, -1 for a classic one."""
+        info = getattr(self.booster_, "abc_info", None)
+        return np.array(info["base_classes"] if info else [-1] * self.booster_.current_iteration(), dtype=np.int64)
+
+    @property
+    def best_iteration_(self) -> int:
+        """Best round of early stopping, 0 without."""
+        info = getattr(self.booster_, "abc_info", None)
+        return info["best_round"] if info else self._best_iteration
+
+    @property
+    def n_estimators_(self) -> int:
+        """Rounds of the fitted model: those up to the best one with early stopping, else all."""
+        return self.best_iteration_ if self.best_iteration_ > 0 else len(self.base_classes_)
+
+    @property
+    def n_iter_(self) -> int:
+        """The same as `n_estimators_`."""
+        return self.n_estimators_
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Importances by `importance_type`, every tree counted once."""
+        info = getattr(self.booster_, "abc_info", None)
+        if info is None:
+            return super().feature_importances_
+        return np.array(info[f"{self.importance_type}_importance"])

@@ -1,0 +1,259 @@
+"""One boosting run on LightGBM: grows the trees of a round, chooses the base, keeps the scores of all data sets."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+from lightgbm import basic
+
+from abc_plugins.core.arrays import AnyArray, Floats
+from abc_plugins.core.driver import ABCScores, LeafFinder, add_trees, gather_additions, pairs_of_base
+from abc_plugins.core.losses import update_probabilities
+from abc_plugins.core.pairs import Pair, classic_pairs
+from abc_plugins.core.parallel import Workers
+from abc_plugins.core.schedule import CLASSIC, RoundPlan
+from abc_plugins.lgbm.grower import Grown, ScoredSet, TreeGrower
+from abc_plugins.lgbm.metrics import Evaluated
+from abc_plugins.lgbm.params import TrainingParams
+from abc_plugins.lgbm.text import ModelFrame, TaggedTree, TreeText, read_model, scaled, with_leaf_values
+
+_logger = logging.getLogger("abc_plugins")
+
+EvalFunction = Callable[[AnyArray, lgb.Dataset], Any]
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """The trees of a run, and what is needed to write them down.
+
+    Attributes
+    ----------
+    params : TrainingParams
+    frame : ModelFrame
+    initial_trees : list of TreeText
+        The trees of the initial model, K an iteration.
+    rounds : sequence of sequences of TaggedTree
+        The trees of every further round; a round without any split is empty.
+    bases : sequence of int
+        The base of every round, those of the initial model included.
+    n_initial_rounds : int
+    guarded_rounds : int
+        Rounds whose step the guard shortened or replaced.
+    """
+
+    params: TrainingParams
+    frame: ModelFrame
+    initial_trees: list[TreeText]
+    rounds: Sequence[Sequence[TaggedTree]]
+    bases: Sequence[int]
+    n_initial_rounds: int
+    guarded_rounds: int
+
+
+@dataclass
+class Step:
+    """What a round would add to the scores.
+
+    Attributes
+    ----------
+    base : int
+    rows : sequence of int
+        The trees, by their slots in `Grown`.
+    pairs : sequence of (plus, minus) or None
+    additions : array of shape (n_trees, n_samples)
+    used : sequence of int
+        The rows of `pairs` and `additions` that belong to `rows`, one by one.
+    values : array of shape (len(rows), n_leaves), or None
+        Renewed leaf values, by the leaf numbers of `LeafFinder`; None if LightGBM's own stand.
+    """
+
+    base: int
+    rows: Sequence[int]
+    pairs: Sequence[Pair | None]
+    additions: Floats
+    used: Sequence[int]
+    values: Floats | None = None
+
+
+class Trainer:
+    """A run that is driven round by round.
+
+    Parameters
+    ----------
+    params : TrainingParams
+    booster : Booster
+        Made with `params.grower`, with its validation sets added; nobody else may update it.
+    bases : sequence of int
+        Bases of the rounds that an initial model consists of.
+
+    Attributes
+    ----------
+    rounds : list of tuples of TaggedTree
+        The trees of every round of this run; a round without any split is empty.
+    initial_trees : list of TreeText
+        The trees of the initial model, K an iteration.
+    guarded_rounds : int
+        Rounds whose step the guard halved or replaced by a classic round.
+    """
+
+    def __init__(self, params: TrainingParams, booster: lgb.Booster, bases: Sequence[int] = ()) -> None:
+        self.params = params
+        self.booster = booster
+        self.n_initial_rounds = len(bases)
+        self.frame, self.initial_trees = read_model(lgb.Booster.model_to_string(booster, num_iteration=-1))
+        self.rounds: list[tuple[TaggedTree, ...]] = []
+        self.guarded_rounds = 0
+        schedule = params.options.schedule(params.n_classes)
+        for base in bases:
+            schedule.record(base)
+        self.grower = TreeGrower(params, booster)
+        self.train, *self.valid = self.grower.sets
+        self.workers = Workers(params.n_threads)
+        self.state = ABCScores(self.train.labels, self.train.weights, self.train.tree_sums, schedule, self.workers)
+
+    def model(self) -> TrainedModel:
+        """Return all that the rounds so far have made."""
+        return TrainedModel(
+            self.params,
+            self.frame,
+            self.initial_trees,
+            self.rounds,
+            self.state.schedule.bases,
+            self.n_initial_rounds,
+            self.guarded_rounds,
+        )
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds done, those of the initial model included."""
+        return self.n_initial_rounds + len(self.rounds)
+
+    def boost_round(self) -> None:
+        """Do one round: grow, choose the base, keep what the guard allows, record."""
+        plan = self.state.plan()
+        if plan.centre:
+            for data in self.valid:
+                data.scores -= data.scores.mean(axis=0)
+        grown = self.grower.grow(self.grower.slots(plan, self.state), self.state)
+        if not self._take(self._best_step(plan, grown), grown):
+            # No part of the step helped: a classic round in its place.
+            grown = self.grower.grow(classic_pairs(self.params.n_classes), self.state)
+            self._take(self._step(CLASSIC, grown), grown)
+
+    def _best_step(self, plan: RoundPlan, grown: Grown) -> Step:
+        """Choose the base by the training loss that each candidate's step would lead to."""
+        if plan.is_classic:
+            return self._step(CLASSIC, grown)
+        losses = []
+        for candidate in plan.candidates if len(plan.candidates) > 1 else ():
+            step = self._step(candidate, grown)
+            losses.append(self.state.trial_loss(step.pairs, step.additions, step.used))
+        return self._step(self.state.choose_base(plan, losses), grown)
+
+    def _step(self, base: int, grown: Grown) -> Step:
+        """Put the step of one base together, with renewed leaf values if they are wanted."""
+        rows: Sequence[int] = range(self.params.n_classes) if base == CLASSIC else pairs_of_base(grown.slots, base)
+        if self.params.options.leaf_values == "paper":
+            return Step(base, rows, grown.slots, grown.additions, rows)
+        rows = [row for row in rows if not grown.is_stump(row)]
+        pairs = [grown.slots[row] for row in rows]
+        if not rows:
+            return Step(base, rows, pairs, grown.additions, rows)
+        finders = [grown.finder(row) for row in rows]
+        leaf_ids = _find_leaves(finders, rows, grown.additions)
+        n_leaves = 1 + max(int(finder.group.max()) for finder in finders)
+        step = self.params.leaf_step(self.booster.params)
+        values = self.state.renewed_values(pairs, range(len(pairs)), leaf_ids, n_leaves, step)
+        additions = gather_additions(values, leaf_ids, self.workers)
+        return Step(base, rows, pairs, additions, range(len(pairs)), values)
+
+    def _take(self, step: Step, grown: Grown) -> bool:
+        """Take the step as far as the guard allows; False if no part of it helps and a classic round might."""
+        factor = 0.0
+        if not grown.stalled:
+            guard = self.params.options.guard
+            factor = self.state.guarded_factor(step.pairs, step.additions, step.used, guard=guard)
+            if factor < 1.0:
+                self._count_guarded_round()
+            if factor == 0.0 and step.base != CLASSIC:
+                return False
+        if factor == 0.0:
+            self.state.skip(step.base)
+            self.rounds.append(())
+            return True
+        self.state.accept(step.base)
+        for data, added in zip(self.valid, grown.valid_additions, strict=True):
+            add_trees(data.scores, step.pairs, self._valid_additions(step, grown, added), step.used, factor)
+        self.rounds.append(tuple(self._tagged_trees(step, grown, factor)))
+        return True
+
+    def _count_guarded_round(self) -> None:
+        if self.guarded_rounds == 0:
+            _logger.info(
+                "Round %d would have raised the training loss: the guard shortened its step. Further rounds are only "
+                "counted.",
+                self.n_rounds + 1,
+            )
+        self.guarded_rounds += 1
+
+    def _valid_additions(self, step: Step, grown: Grown, additions: Floats) -> Floats:
+        if step.values is None:
+            return additions
+        leaf_ids = _find_leaves([grown.finder(row) for row in step.rows], step.rows, additions)
+        return gather_additions(step.values, leaf_ids, self.workers)
+
+    def _tagged_trees(self, step: Step, grown: Grown, factor: float) -> Iterator[TaggedTree]:
+        """Yield the trees of the step; those without a split add nothing and are left out."""
+        for t, row in enumerate(step.rows):
+            pair = grown.slots[row]
+            if pair is None or grown.is_stump(row):
+                continue
+            text = grown.text(row)
+            if step.values is not None:
+                text = with_leaf_values(text, step.values[t, grown.finder(row).group])
+            yield TaggedTree(*pair, text if factor == 1.0 else scaled(text, factor))
+
+    def evaluate(self, feval: Sequence[EvalFunction], *, with_train: bool) -> list[Any]:
+        """Evaluate as lightgbm does: the training set first if it is wanted, built-in metrics before `feval`."""
+        results = []
+        for data in ([self.train] if with_train else []) + self.valid:
+            evaluated = self.evaluated(data)
+            for metric in self.params.metrics:
+                results.append(eval_result(data.name, metric.name, metric.value(evaluated), metric.maximize))
+            for function in feval:
+                returned = function(evaluated.probabilities.T.copy(order="F"), data.data)
+                for name, value, maximize in returned if isinstance(returned, list) else [returned]:
+                    results.append(eval_result(data.name, name, value, maximize))
+        return results
+
+    def evaluated(self, data: ScoredSet) -> Evaluated:
+        """Scores and probabilities of a data set as they are now."""
+        if data is self.train:
+            return Evaluated(self.state.scores, self.state.probabilities, data.labels, data.weights)
+        probabilities = np.empty_like(data.scores)
+        weights = np.ones(data.labels.size) if data.weights is None else data.weights
+        update_probabilities(data.scores, data.labels, weights, probabilities, self.workers)
+        return Evaluated(data.scores, probabilities, data.labels, data.weights)
+
+    def close(self) -> None:
+        """End the threads."""
+        self.workers.close()
+
+
+def _find_leaves(finders: Sequence[LeafFinder], rows: Sequence[int], additions: Floats) -> AnyArray:
+    """Leaf numbers of every sample in the trees `rows`, shape (len(rows), n_samples)."""
+    leaf_ids = np.empty((len(rows), additions.shape[1]), dtype=np.uint16)
+    for finder, row, found in zip(finders, rows, leaf_ids, strict=True):
+        finder.find(additions[row], found)
+    return leaf_ids
+
+
+def eval_result(*fields: Any) -> Any:
+    """Write a result as LightGBM's callbacks expect it: data set, metric, value, whether to maximise (, deviation)."""
+    record = getattr(basic, "EvalResult", None)  # plain tuples before LightGBM 4.7
+    return record(*fields) if record else fields

@@ -1,0 +1,298 @@
+"""`train`: lightgbm.train with an adaptive base class."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import lightgbm as lgb
+from lightgbm import callback as lgb_callback
+from lightgbm.basic import _InnerPredictor
+
+from abc_plugins.core.checks import check_integer, fail
+from abc_plugins.core.schedule import CLASSIC
+from abc_plugins.lgbm.exporting import finish
+from abc_plugins.lgbm.live import LiveBooster
+from abc_plugins.lgbm.params import LEAF_CLIP, ABCOptions, TrainingParams, find_n_classes, main_names
+from abc_plugins.lgbm.trainer import EvalFunction, Trainer
+
+Callback = Callable[[lgb_callback.CallbackEnv], Any]
+
+
+def train(
+    params: dict[str, Any] | None,
+    train_set: lgb.Dataset,
+    num_boost_round: int = 100,
+    valid_sets: list[lgb.Dataset] | lgb.Dataset | None = None,
+    valid_names: list[str] | str | None = None,
+    feval: EvalFunction | list[EvalFunction] | None = None,
+    init_model: str | Path | lgb.Booster | None = None,
+    keep_training_booster: bool = False,
+    callbacks: list[Callback] | None = None,
+    *,
+    search: int | str = 2,
+    gap: int = 10,
+    warmup: int = 10,
+    leaf_clip: float | None = LEAF_CLIP,
+    leaf_values: str = "paper",
+    guard: bool = True,
+    layout: str = "compact",
+) -> lgb.Booster:
+    """Train a multi-class model with ABC-Boost on LightGBM's trees.
+
+    A drop-in for `lightgbm.train` with objective multiclass: the same arguments, the same Datasets, parameters and
+    callbacks, and a stock Booster as result. With two classes there is no base class to choose, and LightGBM's own
+    objective is used.
+
+    Parameters
+    ----------
+    params : dict
+        LightGBM's parameters. `objective` may be left out; `num_class` too if the labels tell it. Values given
+        here have precedence over arguments. Refused, because they cannot be right: boosting dart and rf, more
+        than one machine, monotone_constraints, other objectives.
+    train_set : Dataset
+    num_boost_round : int, default=100
+    valid_sets : list of Dataset, optional
+    valid_names : list of str, optional
+    feval : callable or list of callables, optional
+        Called with probabilities of shape (n_samples, n_classes) and the Dataset.
+    init_model : str, Path or Booster, optional
+        Model to continue: a stock multiclass model, whose iterations count as classic rounds, or one from here,
+        whose schedule goes on where it ended (for a file, which does not hold its schedule, as for a stock one).
+    keep_training_booster : bool, default=False
+        True returns a Booster that holds its data: it can be evaluated, and `update` goes on with LightGBM's own
+        multiclass objective.
+    callbacks : list of callables, optional
+    search : int or "all", default=2
+        s: how many classes to try as base in a search, those with the largest training loss first.
+    gap : int, default=10
+        g: after a search, keep its base for this many rounds.
+    warmup : int, default=10
+        w: classic rounds before the first search.
+    leaf_clip : float or None, default=4
+        Largest leaf value before shrinkage; None for no limit. LightGBM's own name for it in `params`,
+        max_delta_step, has precedence.
+    leaf_values : {"paper", "sequential"}, default="paper"
+        "paper": all trees of a round take their leaf values from the scores before it. "sequential": each tree's leaf
+        values are computed again from the scores that the trees before it left.
+    guard : bool, default=True
+        Halve the step of a round that would raise the training loss, and if that does not help replace it by a
+        classic round.
+    layout : {"compact", "rounds"}, default="compact"
+        How the trees are arranged in the Booster, see `export`.
+
+    Returns
+    -------
+    booster : lightgbm.Booster
+        A stock model with objective multiclass. `best_iteration` is LightGBM's count of iterations up to the best
+        round; `model_info(booster)` tells rounds, base classes and importances.
+    """
+    options = ABCOptions(search, gap, warmup, leaf_clip, leaf_values, guard, layout)
+    check_datasets(train_set, valid_sets)
+    n_classes, named = count_classes(params, train_set), main_names(params)
+    if n_classes == 2:
+        return _train_two_classes(
+            named,
+            train_set,
+            num_boost_round,
+            valid_sets,
+            valid_names,
+            feval,
+            init_model,
+            keep_training_booster,
+            callbacks,
+        )
+    checked = TrainingParams.check(params, options, n_classes)
+    n_rounds = check_integer("num_boost_round", named.get("num_iterations", num_boost_round), minimum=1)
+    predictor, bases = initial_model(init_model, checked)
+    booster, with_train = make_booster(checked, train_set, valid_sets, valid_names, predictor)
+    trainer = Trainer(checked, booster, bases)
+    booster.follow(trainer)
+    try:
+        best_round, best_results = _run(
+            trainer, n_rounds, listed(feval), callbacks, evaluate=valid_sets is not None, with_train=with_train
+        )
+    finally:
+        trainer.close()
+    finished = finish(trainer.model(), best_round=best_round, layout=options.layout)
+    finished.best_score = _best_score(best_results)
+    if keep_training_booster:
+        return _with_data(finished, trainer)
+    return finished
+
+
+def check_datasets(train_set: Any, valid_sets: Any) -> None:
+    """Refuse what is not a Dataset, as lightgbm does."""
+    if not isinstance(train_set, lgb.Dataset):
+        fail("train_set", train_set, "a lightgbm.Dataset", TypeError)
+    for data in listed(valid_sets):
+        if not isinstance(data, lgb.Dataset):
+            fail("valid_sets", data, "lightgbm.Dataset objects", TypeError)
+
+
+def listed(value: Any) -> list[Any]:
+    """Return a list of what is given: nothing, one thing or several."""
+    if value is None:
+        return []
+    return [item for item in value if item is not None] if isinstance(value, list | tuple) else [value]
+
+
+def count_classes(params: dict[str, Any] | None, train_set: lgb.Dataset) -> int:
+    """Find the number of classes; labels are only looked at if the parameters do not tell."""
+    named = main_names(params)
+    if named.get("objective") == "binary":
+        return 2
+    if "num_class" in named:
+        return find_n_classes(params, 0.0)
+    data_params = {name: value for name, value in named.items() if name not in ("objective", "metric")}
+    train_set._update_params(data_params).construct()
+    return find_n_classes(params, float(train_set.get_field("label").max(initial=0.0)))
+
+
+def _train_two_classes(named: dict[str, Any], *arguments: Any) -> lgb.Booster:
+    if named.get("objective") is None:
+        named = {**named, "objective": "multiclass", "num_class": 2}
+    return lgb.train(named, *arguments)
+
+
+def initial_model(
+    init_model: str | Path | lgb.Booster | None, params: TrainingParams
+) -> tuple[_InnerPredictor | None, list[int]]:
+    """Make LightGBM's predictor of the initial model, and find the bases of its rounds."""
+    if init_model is None:
+        return None, []
+    if isinstance(init_model, lgb.Booster):
+        predictor = _InnerPredictor.from_booster(booster=init_model, pred_parameter=params.stock)
+    elif isinstance(init_model, str | Path):
+        predictor = _InnerPredictor.from_model_file(model_file=init_model, pred_parameter=params.stock)
+    else:
+        fail("init_model", init_model, "a path, a lightgbm.Booster or None", TypeError)
+    if predictor.num_class != params.n_classes:
+        fail("init_model", f"a model of {predictor.num_class} classes", f"a model of {params.n_classes} classes")
+    info = getattr(init_model, "abc_info", None)
+    bases = list(info["base_classes"]) if info else [CLASSIC] * predictor.current_iteration()
+    return predictor, bases
+
+
+def make_booster(
+    params: TrainingParams,
+    train_set: lgb.Dataset,
+    valid_sets: list[lgb.Dataset] | lgb.Dataset | None,
+    valid_names: list[str] | str | None,
+    predictor: _InnerPredictor | None,
+) -> tuple[LiveBooster, bool]:
+    """Make the booster that grows the trees, with the data sets tied together as lightgbm.train does it.
+
+    Returns
+    -------
+    booster : LiveBooster
+    with_train : bool
+        Whether the training set is among the validation sets.
+    """
+    names = [valid_names] if isinstance(valid_names, str) else list(valid_names or [])
+    train_set._update_params(params.grower)._set_predictor(predictor)
+    train_name, others = "training", []
+    datasets = listed(valid_sets)
+    for i, data in enumerate(datasets):
+        name = names[i] if i < len(names) else None
+        if data is train_set:
+            train_name = name or "training"
+        else:
+            data._update_params(params.grower).set_reference(train_set)
+            others.append((data, name or f"valid_{i}"))
+    try:
+        booster = LiveBooster(params=params.grower, train_set=train_set)
+        booster.set_train_data_name(train_name)
+        for data, name in others:
+            booster.add_valid(data, name)
+    finally:
+        for data in (train_set, *(data for data, _ in others)):
+            data._reverse_update_params()
+    booster.best_iteration = 0
+    return booster, any(data is train_set for data in datasets)
+
+
+def _run(
+    trainer: Trainer,
+    n_rounds: int,
+    feval: list[EvalFunction],
+    callbacks: Sequence[Callback] | None,
+    *,
+    evaluate: bool,
+    with_train: bool,
+) -> tuple[int, list[Any]]:
+    """Do the rounds between the callbacks; returns the best round (0 without early stopping) and its results."""
+    before, after = sorted_callbacks(callbacks, trainer.params)
+    begin = trainer.n_initial_rounds
+    results: list[Any] = []
+    shown = trainer.params.stock  # one dictionary for the run: reset_parameter notes its changes there
+
+    def env(iteration: int, results: list[Any] | None) -> lgb_callback.CallbackEnv:
+        return lgb_callback.CallbackEnv(
+            model=trainer.booster,
+            params=shown,
+            iteration=iteration,
+            begin_iteration=begin,
+            end_iteration=begin + n_rounds,
+            evaluation_result_list=results,
+        )
+
+    for iteration in range(begin, begin + n_rounds):
+        for function in before:
+            function(env(iteration, None))
+        trainer.boost_round()
+        results = trainer.evaluate(feval, with_train=with_train) if evaluate else []
+        try:
+            for function in after:
+                function(env(iteration, results))
+        except lgb_callback.EarlyStopException as stop:
+            return stop.best_iteration + 1, stop.best_score
+    return 0, results
+
+
+def sorted_callbacks(
+    callbacks: Sequence[Callback] | None, params: TrainingParams
+) -> tuple[list[Callback], list[Callback]]:
+    """Sort callbacks into those before and those after a round, with the early stopping that `params` ask for."""
+    functions = list(callbacks or [])
+    for i, function in enumerate(functions):
+        function.__dict__.setdefault("order", i - len(functions))
+    given = params.given
+    rounds = given.get("early_stopping_round")
+    if rounds is not None and check_integer("early_stopping_round", rounds) > 0:
+        functions.append(
+            lgb.early_stopping(
+                rounds,
+                first_metric_only=bool(given.get("first_metric_only", False)),
+                verbose=params.verbose,
+                min_delta=given.get("early_stopping_min_delta", 0.0),
+            )
+        )
+    unique = sorted(set(functions), key=attrgetter("order"))
+    before = [function for function in unique if getattr(function, "before_iteration", False)]
+    return before, [function for function in unique if function not in before]
+
+
+def _best_score(results: Sequence[Any]) -> dict[str, Any]:
+    scores: dict[str, Any] = defaultdict(OrderedDict)
+    for data_name, metric_name, value, *_ in results:
+        scores[data_name][metric_name] = value
+    return scores
+
+
+def _with_data(finished: lgb.Booster, trainer: Trainer) -> lgb.Booster:
+    """Give the finished model its data back: a Booster on the training set, started from the model's own scores."""
+    predictor = _InnerPredictor.from_booster(booster=finished, pred_parameter=trainer.params.stock)
+    for data, scores in [(trainer.train.data, trainer.state.scores), *((d.data, d.scores) for d in trainer.valid)]:
+        data.set_init_score(scores.T)
+        data._predictor = predictor
+    booster = lgb.Booster(params=trainer.params.stock, train_set=trainer.train.data)
+    booster.set_train_data_name(trainer.train.name)
+    for data in trainer.valid:
+        booster.add_valid(data.data, data.name)
+    for name in ("best_iteration", "best_score", "abc_info"):
+        setattr(booster, name, getattr(finished, name))
+    return booster
