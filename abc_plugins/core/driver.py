@@ -1,0 +1,468 @@
+"""What an engine that is driven from outside needs around its trees: scores, gradients, trials, the guard.
+
+LightGBM and XGBoost grow trees from gradients. Everything else that a round of ABC-Boost is made of happens here,
+for both of them and without either: `ABCScores` holds the scores F, says what the next round does, writes the
+gradients of the pairs of classes to grow a tree for, tries what the grown trees add, and takes it over.
+
+A tree belongs to a pair (plus, minus): what it adds to the score of `plus` it takes from that of `minus`; a
+classic tree is (k, CLASSIC). `additions` of shape (n_trees, n_samples) hold what each tree adds, shrinkage included.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from abc_plugins.core.arrays import AnyArray, Floats, Integers
+from abc_plugins.core.jit import kernel
+from abc_plugins.core.losses import (
+    centre,
+    derivatives,
+    exp_nonpositive,
+    softmax_block,
+    starting_class_losses,
+    update_probabilities,
+)
+from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers, count_blocks
+from abc_plugins.core.schedule import CLASSIC, BaseClassSchedule, RoundPlan
+
+Pair = tuple[int, int]
+
+MAX_HALVINGS = 8
+"""How often the guard halves a step before it gives it up: 1/256 of the step is next to nothing."""
+
+_RISE = 1e-12  # relative rise of the loss that is rounding
+_SAME_VALUE = 1e-10  # leaf values closer than this cannot be told apart in differences of scores
+_LARGEST_EXPONENT = 700.0  # exp of a little more is infinite
+
+
+def classic_pairs(n_classes: int) -> list[Pair]:
+    """List the K trees of a classic round."""
+    return [(k, CLASSIC) for k in range(n_classes)]
+
+
+def base_pairs(base: int, n_classes: int) -> list[Pair]:
+    """List the K - 1 trees of a round with this base, in class order."""
+    return [(k, base) for k in range(n_classes) if k != base]
+
+
+def search_pairs(candidates: Sequence[int], n_classes: int, *, shared: bool = True) -> list[Pair]:
+    """List the trees that a search over `candidates` grows.
+
+    The tree of (k, b) is that of (b, k) with its leaf values negated. With `shared` each of these is grown once:
+    s (K - 1) - s (s - 1) / 2 trees in all; without, every candidate has K - 1 trees of its own.
+    """
+    grown: set[int] = set()
+    pairs: list[Pair] = []
+    for base in candidates:
+        pairs += [pair for pair in base_pairs(base, n_classes) if not shared or pair[0] not in grown]
+        grown.add(base)
+    return pairs
+
+
+def pairs_of_base(pairs: Sequence[Pair], base: int) -> list[int]:
+    """Positions in `pairs` of the trees of a round with this base; a shared tree counts for both of its classes."""
+    own = [position for position, pair in enumerate(pairs) if pair[1] == base]
+    classes = {pairs[position][0] for position in own}
+    borrowed = [p for p, (plus, minus) in enumerate(pairs) if plus == base and minus not in classes]
+    return sorted(own + borrowed, key=lambda position: _other(pairs[position], base))
+
+
+def _other(pair: Pair, base: int) -> int:
+    return pair[0] if pair[1] == base else pair[1]
+
+
+class LeafStep(NamedTuple):
+    """How a renewed leaf value is made from the sums of z and h in its leaf.
+
+    Attributes
+    ----------
+    learning_rate : float
+        Shrinkage, nu.
+    clip : float
+        Largest absolute value before shrinkage; infinity for none.
+    lambda_l1, lambda_l2 : float
+        Taken from the absolute sum of z; added to the sum of h.
+    """
+
+    learning_rate: float
+    clip: float
+    lambda_l1: float = 0.0
+    lambda_l2: float = 0.0
+
+
+class ABCScores:
+    """Scores of the training samples, their softmax and class losses, and the schedule that reads them.
+
+    Parameters
+    ----------
+    labels : array of int, shape (n_samples,)
+        Class indices 0 .. K - 1.
+    weights : array of float64, shape (n_samples,), or None
+        One weight a sample; None is 1 for all.
+    scores : array of float64, shape (n_classes, n_samples), or None
+        Scores to start from; copied. None is 0 for all.
+    schedule : BaseClassSchedule
+    workers : Workers
+
+    Attributes
+    ----------
+    scores, probabilities : array of shape (n_classes, n_samples)
+    class_losses : array of shape (n_classes,)
+        Weighted log loss of every class's own samples.
+    loss : float
+        Their sum.
+    """
+
+    def __init__(
+        self,
+        labels: AnyArray,
+        weights: AnyArray | None,
+        scores: AnyArray | None,
+        schedule: BaseClassSchedule,
+        workers: Workers,
+    ) -> None:
+        self.labels: Integers = np.ascontiguousarray(labels, dtype=np.int32)
+        n_classes, n_samples = schedule.n_classes, self.labels.size
+        self.weights: Floats = np.ones(n_samples) if weights is None else np.array(weights, dtype=np.float64)
+        self.schedule = schedule
+        self.workers = workers
+        self.scores: Floats = np.zeros((n_classes, n_samples))
+        self.probabilities: Floats = np.empty((n_classes, n_samples))
+        self._tried_scores: Floats = np.empty((n_classes, n_samples))
+        self._tried_probabilities: Floats = np.empty((n_classes, n_samples))
+        if scores is not None:
+            self.scores[:] = scores
+        losses = update_probabilities(self.scores, self.labels, self.weights, self.probabilities, workers)
+        self.class_losses = losses if self.scores.any() else starting_class_losses(self.labels, self.weights, n_classes)
+
+    @property
+    def n_classes(self) -> int:
+        """K."""
+        return self.schedule.n_classes
+
+    @property
+    def loss(self) -> float:
+        """Total training loss."""
+        return float(self.class_losses.sum())
+
+    def plan(self) -> RoundPlan:
+        """Say what the next round does, and centre the scores where the schedule asks for it."""
+        plan = self.schedule.plan(self.class_losses.tolist())
+        if plan.centre:
+            centre(self.scores)
+        return plan
+
+    def gradients(self, pairs: Sequence[Pair | None], gradients: AnyArray, hessians: AnyArray) -> None:
+        """Write the gradient -z and the hessian h of one tree a row.
+
+        Rows of None, and rows behind the last pair, become 0, from which no engine can grow a split. The hessian of
+        a classic tree is multiplied by K / (K - 1), so that a Newton leaf comes out with the paper's (K - 1) / K.
+
+        Parameters
+        ----------
+        pairs : sequence of (plus, minus) or None
+        gradients, hessians : float arrays of shape (at least len(pairs), n_samples)
+            Filled in.
+        """
+
+        def write(row: int, _thread: int) -> None:
+            pair = pairs[row] if row < len(pairs) else None
+            if pair is None:
+                gradients[row] = 0.0
+                hessians[row] = 0.0
+                return
+            plus, minus = pair
+            scale = self.n_classes / (self.n_classes - 1.0) if minus == CLASSIC else 1.0
+            _gradient_row(
+                self.probabilities, self.labels, self.weights, plus, minus, scale, gradients[row], hessians[row]
+            )
+
+        self.workers.over_items(range(len(gradients)), write)
+
+    def trial_loss(self, pairs: Sequence[Pair], additions: AnyArray, rows: Sequence[int], factor: float = 1.0) -> float:
+        """Total training loss if the trees in `rows` of `pairs` and `additions` were added, times `factor`.
+
+        Nothing changes until `accept` takes over what was tried last.
+        """
+        tree_rows = np.array(rows, dtype=np.int64)
+        plus = np.array([pairs[row][0] for row in rows], dtype=np.int64)
+        minus = np.array([pairs[row][1] for row in rows], dtype=np.int64)
+        block_losses = np.empty((count_blocks(self.labels.size), self.n_classes))
+        self.workers.over_rows(
+            self.labels.size,
+            lambda first, last: _try_blocks(
+                self.scores,
+                self.labels,
+                self.weights,
+                tree_rows,
+                plus,
+                minus,
+                additions,
+                factor,
+                self._tried_scores,
+                self._tried_probabilities,
+                block_losses,
+                first,
+                last,
+            ),
+        )
+        self._tried_losses = block_losses.sum(axis=0)
+        return float(self._tried_losses.sum())
+
+    def accept(self, base: int) -> None:
+        """Take over the scores tried last, and record the round."""
+        self.scores, self._tried_scores = self._tried_scores, self.scores
+        self.probabilities, self._tried_probabilities = self._tried_probabilities, self.probabilities
+        self.class_losses = self._tried_losses
+        self.schedule.record(base)
+
+    def skip(self, base: int) -> None:
+        """Record a round that adds nothing: the engine found no split, or the guard refused all it found."""
+        self.schedule.record(base)
+
+    def choose_base(self, plan: RoundPlan, trial_losses: Sequence[float]) -> int:
+        """Return the base of the round: `CLASSIC`, the only candidate, or the one with the lowest trial loss."""
+        if plan.is_classic:
+            return CLASSIC
+        return self.schedule.choose(plan, trial_losses) if len(plan.candidates) > 1 else plan.candidates[0]
+
+    def guarded_factor(
+        self, pairs: Sequence[Pair], additions: AnyArray, rows: Sequence[int], *, guard: bool = True
+    ) -> float:
+        """Try the step, and half of it, and half of that, until the training loss does not rise.
+
+        Returns
+        -------
+        factor : float
+            The step was tried times this, and can be accepted; 0 if no step helped. Without the guard, 1 unless the
+            loss would not be finite.
+        """
+        limit = self.loss * (1.0 + _RISE) if guard else math.inf
+        for halvings in range(MAX_HALVINGS + 1):
+            factor = 0.5**halvings
+            loss = self.trial_loss(pairs, additions, rows, factor)
+            if math.isfinite(loss) and loss <= limit:
+                return factor
+        return 0.0
+
+    def renewed_values(
+        self, pairs: Sequence[Pair], rows: Sequence[int], leaf_ids: AnyArray, n_leaves: int, step: LeafStep
+    ) -> Floats:
+        """Newton leaf values of the trees of a round with a base, one tree after the other.
+
+        The paper computes the leaf values of all trees from the scores before the round. Here each tree's are
+        computed from the scores that the trees before it left, so that the trees do not all correct the same error.
+
+        Parameters
+        ----------
+        pairs, rows
+            The trees are `pairs[row]` for `row` in `rows`, renewed in this order; all have the base in common.
+        leaf_ids : array of int, shape (n_trees, n_samples)
+            Leaf of every sample; row `row` belongs to `pairs[row]`.
+        n_leaves : int
+            More than the largest leaf id.
+        step : LeafStep
+
+        Returns
+        -------
+        values : array of shape (len(rows), n_leaves)
+            What each leaf adds to its tree's `plus` class, shrinkage included.
+        """
+        base = _common_class([pairs[row] for row in rows])
+        base_probabilities = self.probabilities[base]
+        n_blocks = count_blocks(self.labels.size)
+        others_mass = 1.0 - base_probabilities  # sum of exp(score) over the other classes, 1 in all before the round
+        base_change = np.zeros(self.labels.size)
+        sums = np.empty((n_blocks, n_leaves, 2))
+        values = np.zeros((len(rows), n_leaves))
+        previous = (self.probabilities[0], leaf_ids[0], np.zeros(n_leaves))
+        for t, row in enumerate(rows):
+            k = _other(pairs[row], base)
+            self.workers.over_rows(
+                self.labels.size,
+                lambda first, last, k=k, row=row, previous=previous: _renew_blocks(  # type: ignore[misc]
+                    self.labels,
+                    self.weights,
+                    self.probabilities[k],
+                    base_probabilities,
+                    others_mass,
+                    base_change,
+                    *previous,
+                    leaf_ids[row],
+                    k,
+                    base,
+                    sums,
+                    first,
+                    last,
+                ),
+            )
+            values[t] = _newton_values(sums.sum(axis=0), step)
+            previous = (self.probabilities[k], leaf_ids[row], values[t].copy())
+            if pairs[row][0] == base:
+                values[t] *= -1.0
+        return values
+
+
+def _common_class(pairs: Sequence[Pair]) -> int:
+    """Return the class that all pairs of a round share."""
+    common = set(pairs[0]).intersection(*pairs[1:])
+    return pairs[0][1] if pairs[0][1] in common else pairs[0][0]
+
+
+def _newton_values(sums: Floats, step: LeafStep) -> Floats:
+    """Clipped and shrunken Newton steps from sums of shape (n_leaves, 2)."""
+    sum_z, curvature = sums[:, 0], sums[:, 1] + step.lambda_l2
+    sum_z = np.sign(sum_z) * np.maximum(np.abs(sum_z) - step.lambda_l1, 0.0)
+    newton = np.divide(sum_z, curvature, out=np.zeros_like(sum_z), where=curvature > 0.0)
+    return step.learning_rate * np.clip(newton, -step.clip, step.clip)
+
+
+@kernel
+def _exp(x):  # type: ignore[no-untyped-def]
+    """exp, kept finite; the polynomial of `exp_nonpositive` holds for positive arguments, too."""
+    return exp_nonpositive(min(x, _LARGEST_EXPONENT))
+
+
+@kernel
+def _renew_blocks(  # type: ignore[no-untyped-def]
+    labels,
+    weights,
+    p_class,
+    p_base,
+    others_mass,
+    base_change,
+    p_previous,
+    previous_leaves,
+    previous_values,
+    leaves,
+    k,
+    base,
+    sums,
+    first_block,
+    last_block,
+):
+    """Apply the tree before, then sum z and h of every leaf of this one at the scores it left.
+
+    Masses exp(score) are in units of their sum before the round. A class other than the base has only one tree, so
+    its mass before that tree is still its probability before the round; two exponentials a sample are enough.
+    """
+    for block in range(first_block, last_block):
+        start = block * ROWS_PER_BLOCK
+        stop = min(start + ROWS_PER_BLOCK, labels.size)
+        sums[block] = 0.0
+        for i in range(start, stop):
+            change = previous_values[previous_leaves[i]]
+            grown = p_previous[i] * _exp(change)
+            others_mass[i] = max(others_mass[i] + (grown - p_previous[i]), grown)
+            base_change[i] -= change
+        for i in range(start, stop):
+            base_mass = p_base[i] * _exp(base_change[i])
+            scale = 1.0 / max(others_mass[i] + base_mass, 1e-300)
+            a = p_class[i] * scale
+            b = base_mass * scale
+            leaf = leaves[i]
+            sums[block, leaf, 0] += weights[i] * (((labels[i] == k) - a) - ((labels[i] == base) - b))
+            sums[block, leaf, 1] += weights[i] * ((a + b) - (a - b) * (a - b))
+
+
+@kernel
+def _gradient_row(probabilities, labels, weights, plus, minus, scale, gradient, hessian):  # type: ignore[no-untyped-def]
+    derivatives(probabilities, labels, weights, plus, minus, gradient, hessian)
+    for i in range(gradient.size):
+        gradient[i] = -gradient[i]
+        hessian[i] *= scale
+
+
+@kernel
+def _try_blocks(  # type: ignore[no-untyped-def]
+    scores,
+    labels,
+    weights,
+    rows,
+    plus,
+    minus,
+    additions,
+    factor,
+    tried_scores,
+    tried_probabilities,
+    block_losses,
+    first_block,
+    last_block,
+):
+    """Scores after the trees, their softmax and the class losses of some blocks of samples."""
+    n_samples = scores.shape[1]
+    log_normaliser = np.empty(ROWS_PER_BLOCK)
+    for block in range(first_block, last_block):
+        start = block * ROWS_PER_BLOCK
+        stop = min(start + ROWS_PER_BLOCK, n_samples)
+        tried_scores[:, start:stop] = scores[:, start:stop]
+        for t in range(rows.size):
+            added = additions[rows[t], start:stop]
+            gains = tried_scores[plus[t], start:stop]
+            for i in range(added.size):
+                gains[i] += factor * added[i]
+            if minus[t] != CLASSIC:
+                loses = tried_scores[minus[t], start:stop]
+                for i in range(added.size):
+                    loses[i] -= factor * added[i]
+        softmax_block(tried_scores, tried_probabilities, log_normaliser, start, stop)
+        block_losses[block] = 0.0
+        for i in range(start, stop):
+            k = labels[i]
+            block_losses[block, k] += weights[i] * (log_normaliser[i - start] - tried_scores[k, i])
+
+
+def add_trees(scores: Floats, pairs: Sequence[Pair], additions: AnyArray, rows: Sequence[int], factor: float) -> None:
+    """Add trees to scores of shape (n_classes, n_samples) in place, as for a validation set."""
+    for row in rows:
+        plus, minus = pairs[row]
+        scores[plus] += factor * additions[row]
+        if minus != CLASSIC:
+            scores[minus] -= factor * additions[row]
+
+
+class LeafFinder:
+    """Tell the leaf of every sample from what a tree added to its score.
+
+    Leaves with (almost) the same value are one leaf to it, which is harmless where leaf values are renewed: they are
+    given the same new value.
+
+    Parameters
+    ----------
+    leaf_values : array of shape (n_leaves,)
+        What every leaf adds, shrinkage included.
+
+    Attributes
+    ----------
+    group : array of int, shape (n_leaves,)
+        Leaf number as `find` returns it, for every leaf of the tree.
+    """
+
+    def __init__(self, leaf_values: Floats) -> None:
+        order = np.argsort(leaf_values, kind="stable")
+        ordered = leaf_values[order]
+        new_group = np.diff(ordered) > _SAME_VALUE
+        self.group = np.empty(leaf_values.size, dtype=np.int64)
+        self.group[order] = np.concatenate(([0], np.cumsum(new_group)))
+        self._bounds = 0.5 * (ordered[:-1] + ordered[1:])[new_group]
+
+    def find(self, additions: Floats, leaf_ids: AnyArray) -> None:
+        """Write the leaf of every sample; both arrays have shape (n_samples,)."""
+        _find_leaves(additions, self._bounds, leaf_ids)
+
+
+@kernel
+def _find_leaves(additions, bounds, leaf_ids):  # type: ignore[no-untyped-def]
+    """Count the bounds below each value by bisection without a branch on the data."""
+    for i in range(additions.size):
+        low = 0
+        length = bounds.size
+        while length > 0:
+            half = (length + 1) // 2
+            low += half * (bounds[low + half - 1] < additions[i])
+            length -= half
+        leaf_ids[i] = low
