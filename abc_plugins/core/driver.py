@@ -11,7 +11,7 @@ classic tree is (k, CLASSIC). `additions` of shape (n_trees, n_samples) hold wha
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -107,6 +107,8 @@ class ABCScores:
         Scores to start from; copied. None is 0 for all.
     schedule : BaseClassSchedule
     workers : Workers
+    reduce : callable, optional
+        Adds arrays of sums over the processes that share the samples; all of them must get the same result.
 
     Attributes
     ----------
@@ -124,20 +126,21 @@ class ABCScores:
         scores: AnyArray | None,
         schedule: BaseClassSchedule,
         workers: Workers,
+        reduce: Callable[[Floats], Floats] = np.asarray,
     ) -> None:
         self.labels: Integers = np.ascontiguousarray(labels, dtype=np.int32)
         n_classes, n_samples = schedule.n_classes, self.labels.size
         self.weights: Floats = np.ones(n_samples) if weights is None else np.array(weights, dtype=np.float64)
         self.schedule = schedule
         self.workers = workers
+        self.reduce = reduce
         self.scores: Floats = np.zeros((n_classes, n_samples))
         self.probabilities: Floats = np.empty((n_classes, n_samples))
         self._tried_scores: Floats = np.empty((n_classes, n_samples))
         self._tried_probabilities: Floats = np.empty((n_classes, n_samples))
         if scores is not None:
             self.scores[:] = scores
-        losses = update_probabilities(self.scores, self.labels, self.weights, self.probabilities, workers)
-        self.class_losses = losses if self.scores.any() else starting_class_losses(self.labels, self.weights, n_classes)
+        self.class_losses = self._starting_losses()
 
     @property
     def n_classes(self) -> int:
@@ -155,6 +158,14 @@ class ABCScores:
         if plan.centre:
             centre(self.scores)
         return plan
+
+    def _starting_losses(self) -> Floats:
+        """Fill in the probabilities; at equal scores the losses of equal classes tie exactly."""
+        losses = update_probabilities(self.scores, self.labels, self.weights, self.probabilities, self.workers)
+        if self.reduce(np.array([float(self.scores.any())])).any():
+            return self.reduce(losses)
+        class_weights = np.bincount(self.labels, weights=self.weights, minlength=self.n_classes)
+        return self.reduce(class_weights) * np.log(self.n_classes)
 
     def gradients(self, pairs: Sequence[Pair | None], gradients: AnyArray, hessians: AnyArray) -> None:
         """Write the gradient -z and the hessian h of one tree a row.
@@ -210,7 +221,7 @@ class ABCScores:
                 last,
             ),
         )
-        self._tried_losses = block_losses.sum(axis=0)
+        self._tried_losses = self.reduce(block_losses.sum(axis=0))
         return float(self._tried_losses.sum())
 
     def accept(self, base: int) -> None:

@@ -1,0 +1,143 @@
+"""What a user's XGBoost parameters mean for ABC-Boost: what passes through, what is refused and why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from xgboost import Booster
+
+from abc_plugins.core.checks import check_integer, check_real, fail
+from abc_plugins.core.parallel import resolve_n_jobs
+from abc_plugins.core.schedule import check_search
+
+DEFAULT_LEAF_CLIP = 4.0
+"""Bound of a leaf value before shrinkage. Without one, scores of the base class run away on many classes."""
+
+_REFUSED_BOOSTERS = {
+    "gblinear": "a linear model has no trees to share between a class and the base class",
+    "dart": "dropout rescales old trees, and with them scores that later base classes were chosen from",
+}
+
+
+@dataclass(frozen=True)
+class ABCSettings:
+    """The arguments that ABC-Boost adds to XGBoost's own, checked.
+
+    Parameters
+    ----------
+    search : int or "all", default=2
+        s: classes tried as base in a search, those with the largest training loss.
+    gap : int, default=10
+        g: rounds that keep the base after a search.
+    warmup : int, default=10
+        w: classic rounds at the start.
+    leaf_clip : float, default=4.0
+        Largest leaf value before shrinkage; 0 is no limit. It is XGBoost's `max_delta_step`, and that parameter
+        stands where it is given.
+    guard : bool, default=True
+        Halve the step of a round until the training loss does not rise.
+    """
+
+    search: int | str = 2
+    gap: int = 10
+    warmup: int = 10
+    leaf_clip: float = DEFAULT_LEAF_CLIP
+    guard: bool = True
+
+    def __post_init__(self) -> None:
+        check_search(self.search, None)
+        check_integer("gap", self.gap, minimum=0)
+        check_integer("warmup", self.warmup, minimum=0)
+        check_real("leaf_clip", self.leaf_clip, minimum=0.0)
+        if not isinstance(self.guard, bool):
+            fail("guard", self.guard, "True or False", TypeError)
+
+
+@dataclass(frozen=True)
+class RoundSettings:
+    """What the boosters that grow single rounds need to know of the user's parameters.
+
+    Attributes
+    ----------
+    n_classes : int
+        K.
+    tree_params : dict
+        Parameters of tree growth and of the device.
+    metric_params : dict
+        Parameters of the evaluation metrics.
+    n_threads : int
+    """
+
+    n_classes: int
+    tree_params: dict[str, Any]
+    metric_params: dict[str, Any] = field(repr=False)
+    n_threads: int
+
+    @classmethod
+    def of(cls, booster: Booster, leaf_clip: float) -> RoundSettings:
+        """Read the settings of a booster as XGBoost itself understood them; refuse what cannot be right."""
+        learner = json.loads(booster.save_config())["learner"]
+        _refuse(learner)
+        generic, gradient_booster = learner["generic_param"], learner["gradient_booster"]
+        common = {name: generic[name] for name in ("device", "nthread") if name in generic}
+        n_classes = int(learner["learner_model_param"]["num_class"])
+        tree = gradient_booster["tree_train_param"]
+        if float(tree["max_delta_step"]) == 0.0:
+            tree = tree | {"max_delta_step": leaf_clip}
+        growth = gradient_booster["gbtree_train_param"]
+        names = ("tree_method", "updater") if gradient_booster.get("specified_updater") else ("tree_method",)
+        updaters: dict[str, Any] = {}
+        for updater in gradient_booster.get("updater", []):
+            updaters |= updater.get("hist_train_param", {})
+        tree_params = {
+            **tree,
+            **{name: growth[name] for name in names},
+            **updaters,
+            **common,
+            "num_parallel_tree": gradient_booster["gbtree_model_param"]["num_parallel_tree"],
+            "seed": generic["seed"],
+            # Every booster reseeds XGBoost's one generator: with the round in the seed, rounds draw different rows.
+            "seed_per_iteration": 1,
+        }
+        metric_params = {
+            **common,
+            "objective": learner["objective"]["name"],
+            "eval_metric": [metric["name"] for metric in learner.get("metrics", [])],
+            "disable_default_eval_metric": learner["learner_train_param"]["disable_default_eval_metric"],
+        }
+        threads = int(generic.get("nthread", 0))
+        return cls(n_classes, tree_params, metric_params, resolve_n_jobs(threads if threads > 0 else None))
+
+
+def adaptive_base_makes_sense(booster: Booster) -> bool:
+    """Whether the objective is softmax over more than two classes; objectives that are no classification fail."""
+    learner = json.loads(booster.save_config())["learner"]
+    objective = learner["objective"]["name"]
+    if objective.startswith("binary:"):
+        return False
+    if objective not in ("multi:softprob", "multi:softmax"):
+        fail("objective", objective, "'multi:softprob' or 'multi:softmax' (or one of binary: for two classes)")
+    return int(learner["learner_model_param"]["num_class"]) > 2
+
+
+def _refuse(learner: Mapping[str, Any]) -> None:
+    """Fail on settings under which an ABC model would be wrong, with the reason."""
+    booster = learner["gradient_booster"]["name"]
+    if booster in _REFUSED_BOOSTERS:
+        fail("booster", booster, f"'gbtree': {_REFUSED_BOOSTERS[booster]}")
+    strategy = learner["learner_train_param"]["multi_strategy"]
+    if strategy != "one_output_per_tree":
+        fail("multi_strategy", strategy, "'one_output_per_tree': a tree of ABC-Boost belongs to one pair of classes")
+    process = learner["gradient_booster"]["gbtree_train_param"]["process_type"]
+    if process != "default":
+        fail("process_type", process, "'default': trees of other rounds cannot be refreshed on their own")
+    constraints = learner["gradient_booster"]["tree_train_param"].get("monotone_constraints", "()")
+    if any(sign.strip() not in ("", "0") for sign in constraints.strip("()").split(",")):
+        fail(
+            "monotone_constraints",
+            constraints,
+            "left out for more than two classes: what a tree adds to one class it takes from the base class",
+        )
