@@ -23,7 +23,6 @@ from abc_plugins.core.losses import (
     derivatives,
     exp_nonpositive,
     softmax_block,
-    starting_class_losses,
     update_probabilities,
 )
 from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers, count_blocks
@@ -63,12 +62,18 @@ def search_pairs(candidates: Sequence[int], n_classes: int, *, shared: bool = Tr
     return pairs
 
 
-def pairs_of_base(pairs: Sequence[Pair], base: int) -> list[int]:
-    """Positions in `pairs` of the trees of a round with this base; a shared tree counts for both of its classes."""
-    own = [position for position, pair in enumerate(pairs) if pair[1] == base]
-    classes = {pairs[position][0] for position in own}
-    borrowed = [p for p, (plus, minus) in enumerate(pairs) if plus == base and minus not in classes]
-    return sorted(own + borrowed, key=lambda position: _other(pairs[position], base))
+def pairs_of_base(pairs: Sequence[Pair | None], base: int) -> list[int]:
+    """Find the trees of a round with this base in `pairs`, in class order.
+
+    A shared tree counts for both of its classes; None is a place without a tree.
+    """
+    tree_of: dict[int, int] = {}
+    for position, pair in enumerate(pairs):
+        if pair is not None and base in pair:
+            other = _other(pair, base)
+            if pair[1] == base or other not in tree_of:
+                tree_of[other] = position
+    return [tree_of[k] for k in sorted(tree_of)]
 
 
 def _other(pair: Pair, base: int) -> int:
@@ -194,7 +199,7 @@ class ABCScores:
 
         self.workers.over_items(range(len(gradients)), write)
 
-    def trial_loss(self, pairs: Sequence[Pair], additions: AnyArray, rows: Sequence[int], factor: float = 1.0) -> float:
+    def trial_loss(self, pairs: Sequence[Pair | None], additions: AnyArray, rows: Sequence[int], factor: float = 1.0) -> float:
         """Total training loss if the trees in `rows` of `pairs` and `additions` were added, times `factor`.
 
         Nothing changes until `accept` takes over what was tried last.
@@ -242,7 +247,7 @@ class ABCScores:
         return self.schedule.choose(plan, trial_losses) if len(plan.candidates) > 1 else plan.candidates[0]
 
     def guarded_factor(
-        self, pairs: Sequence[Pair], additions: AnyArray, rows: Sequence[int], *, guard: bool = True
+        self, pairs: Sequence[Pair | None], additions: AnyArray, rows: Sequence[int], *, guard: bool = True
     ) -> float:
         """Try the step, and half of it, and half of that, until the training loss does not rise.
 
@@ -290,7 +295,7 @@ class ABCScores:
         base_change = np.zeros(self.labels.size)
         sums = np.empty((n_blocks, n_leaves, 2))
         values = np.zeros((len(rows), n_leaves))
-        previous = (self.probabilities[0], leaf_ids[0], np.zeros(n_leaves))
+        previous = (np.zeros(self.labels.size), leaf_ids[rows[0]], np.zeros(n_leaves))  # no tree before the first
         for t, row in enumerate(rows):
             k = _other(pairs[row], base)
             self.workers.over_rows(
@@ -311,7 +316,7 @@ class ABCScores:
                     last,
                 ),
             )
-            values[t] = _newton_values(sums.sum(axis=0), step)
+            values[t] = _newton_values(self.reduce(sums.sum(axis=0)), step)
             previous = (self.probabilities[k], leaf_ids[row], values[t].copy())
             if pairs[row][0] == base:
                 values[t] *= -1.0
@@ -427,7 +432,7 @@ def _try_blocks(  # type: ignore[no-untyped-def]
             block_losses[block, k] += weights[i] * (log_normaliser[i - start] - tried_scores[k, i])
 
 
-def add_trees(scores: Floats, pairs: Sequence[Pair], additions: AnyArray, rows: Sequence[int], factor: float) -> None:
+def add_trees(scores: Floats, pairs: Sequence[Pair | None], additions: AnyArray, rows: Sequence[int], factor: float) -> None:
     """Add trees to scores of shape (n_classes, n_samples) in place, as for a validation set."""
     for row in rows:
         plus, minus = pairs[row]

@@ -8,7 +8,7 @@ from xgboost import Booster
 from xgboost.callback import TrainingCallback
 
 from abc_plugins.xgb.live import LiveBooster
-from abc_plugins.xgb.settings import DEFAULT_LEAF_CLIP, ABCSettings, adaptive_base_makes_sense
+from abc_plugins.xgb.settings import LEAF_CLIP, ABCSettings, adaptive_base_makes_sense
 
 
 class ABCBoost(TrainingCallback):
@@ -26,8 +26,10 @@ class ABCBoost(TrainingCallback):
         g: rounds that keep the base after a search.
     warmup : int, default=10
         w: classic rounds at the start.
-    leaf_clip : float, default=4.0
-        Largest leaf value before shrinkage, 0 for no limit; `max_delta_step` stands where it is given.
+    leaf_clip : float or None, default=4.0
+        Largest leaf value before shrinkage, None for no limit; `max_delta_step` stands where it is given.
+    leaf_values : "paper" or "sequential", default="paper"
+        "sequential" renews the leaf values of a round tree by tree, each from the scores that the trees before left.
     guard : bool, default=True
         Halve the step of a round until the training loss does not rise.
 
@@ -49,11 +51,12 @@ class ABCBoost(TrainingCallback):
         search: int | str = 2,
         gap: int = 10,
         warmup: int = 10,
-        leaf_clip: float = DEFAULT_LEAF_CLIP,
+        leaf_clip: float | None = LEAF_CLIP,
+        leaf_values: str = "paper",
         guard: bool = True,
     ) -> None:
         super().__init__()
-        self.settings = ABCSettings(search, gap, warmup, leaf_clip, guard)
+        self.settings = ABCSettings(search, gap, warmup, leaf_clip, leaf_values, guard)
 
     def before_training(self, model: Any) -> Any:
         """Let a `LiveBooster` take the place of XGBoost's booster, or of the booster of every fold."""

@@ -30,24 +30,22 @@ class GrownTrees:
     pairs : list of (plus, minus)
         The classes of every output of the booster.
     booster : Booster
+    trees : list of list of TreeBytes
+        The trees of every output, one unless `num_parallel_tree` says otherwise.
+    categories : dict
+        The categories of the features as the model keeps them.
     """
 
     pairs: list[Pair]
     booster: Booster
+    trees: list[list[TreeBytes]]
+    categories: Document
 
     def additions(self, matrix: DMatrix) -> AnyArray:
-        """What every output adds to the rows of `matrix`, shape (n_pairs, n_samples), float32."""
+        """Compute what every output adds to the rows of `matrix`, shape (n_pairs, n_samples), float32."""
         with without_base_margin(matrix):
             margins = self.booster.predict(matrix, output_margin=True, strict_shape=True)
         return margins.reshape(matrix.num_row(), len(self.pairs)).T
-
-    def read(self) -> tuple[list[list[TreeBytes]], Document]:
-        """The trees of every output, and the categories of the features as the model keeps them."""
-        model = read_model(self.booster)["learner"]["gradient_booster"]["model"]
-        trees: list[list[TreeBytes]] = [[] for _ in self.pairs]
-        for output, tree in zip(model["tree_info"], model["trees"], strict=True):
-            trees[output].append(tree)
-        return trees, model.get("cats", {})
 
 
 def grow(
@@ -63,7 +61,11 @@ def grow(
         # Margins must exist before the round, or the updater cannot add the new leaves to them.
         booster.predict(matrix, output_margin=True, training=True)
         booster.boost(matrix, iteration=iteration, grad=gradients.T, hess=hessians.T)
-    return GrownTrees(list(pairs), booster)
+    model = read_model(booster)["learner"]["gradient_booster"]["model"]
+    trees: list[list[TreeBytes]] = [[] for _ in pairs]
+    for output, tree in zip(model["tree_info"], model["trees"], strict=True):
+        trees[output].append(tree)
+    return GrownTrees(list(pairs), booster, trees, model.get("cats", {}))
 
 
 def read_model(booster: Booster) -> Document:

@@ -16,11 +16,12 @@ from xgboost import Booster, DMatrix, collective
 
 from abc_plugins.core.arrays import AnyArray, Floats
 from abc_plugins.core.checks import fail
-from abc_plugins.core.driver import ABCScores, Pair, add_trees, base_pairs, classic_pairs, pairs_of_base, search_pairs
+from abc_plugins.core.driver import ABCScores
 from abc_plugins.core.parallel import Workers
-from abc_plugins.core.schedule import CLASSIC, BaseClassSchedule
+from abc_plugins.core.schedule import BaseClassSchedule
 from abc_plugins.xgb.evaluating import CustomMetric, Metrics, Scored, custom_metric_line
-from abc_plugins.xgb.growing import GrownTrees, grow, read_model
+from abc_plugins.xgb.growing import read_model
+from abc_plugins.xgb.rounds import Round, RoundMaker
 from abc_plugins.xgb.settings import ABCSettings, RoundSettings
 from abc_plugins.xgb.stock import StockRound, base_classes, extend_model, with_model
 from abc_plugins.xgb.trees import Document
@@ -43,7 +44,7 @@ class LiveBooster(Booster):
         self._settings = settings
         if start.num_boosted_rounds() == 0 and _starts_from_average(start):
             start.set_param("base_score", 0.0)
-        self._round_settings = RoundSettings.of(start, settings.leaf_clip)
+        self._round_settings = RoundSettings.of(start, settings)
         self._schedule = BaseClassSchedule(
             self._round_settings.n_classes, search=settings.search, gap=settings.gap, warmup=settings.warmup
         )
@@ -54,9 +55,9 @@ class LiveBooster(Booster):
         self._rounds: list[StockRound] = []
         self._metrics = Metrics(self._round_settings.metric_params, self._round_settings.n_classes)
         self._workers = Workers(self._round_settings.n_threads)
-        self._training: tuple[DMatrix, ABCScores] | None = None
+        self._training: RoundMaker | None = None
         self._evaluated: dict[int, _EvaluatedScores] = {}
-        self._last: _LastRound | None = None
+        self._last: Round | None = None
         self._stale = True
 
     # The C model behind the inherited methods is brought up to date when one of them asks for it.
@@ -99,24 +100,11 @@ class LiveBooster(Booster):
         """Add one round."""
         if fobj is not None:
             fail("obj", fobj, "None: ABC-Boost is the objective", TypeError)
-        matrix, scores = self._training_scores(dtrain)
-        plan = scores.plan()
-        pairs = _pairs_to_grow(plan.candidates, scores.n_classes)
-        grown = grow(self._round_settings.tree_params, matrix, scores, pairs, iteration)
-        additions = grown.additions(matrix)
-        base = CLASSIC
-        if len(plan.candidates) > 1:
-            losses = [scores.trial_loss(pairs, additions, pairs_of_base(pairs, c)) for c in plan.candidates]
-            base = scores.choose_base(plan, losses)
-        elif plan.candidates:
-            base = plan.candidates[0]
-        rows = list(range(len(pairs))) if base == CLASSIC else pairs_of_base(pairs, base)
-        factor = scores.guarded_factor(pairs, additions, rows, guard=self._settings.guard)
-        if factor > 0.0:
-            scores.accept(base)
-        else:
-            scores.skip(base)
-        self._append_round(grown, rows, factor)
+        self._last = self._maker(dtrain).make(self._round_settings, iteration)
+        self._rounds.append(self._last.to_stock())
+        if len(self._rounds) == 1 and not self._start.num_boosted_rounds():
+            self._document["learner"]["gradient_booster"]["model"]["cats"] = self._last.grown.categories
+        self._stale = True
 
     def eval_set(
         self,
@@ -135,7 +123,7 @@ class LiveBooster(Booster):
         if not hasattr(self, "_start"):  # Booster.__init__ sets the parameters it was given: none
             return
         self._start.set_param(params, value)
-        self._round_settings = RoundSettings.of(self._start, self._settings.leaf_clip)
+        self._round_settings = RoundSettings.of(self._start, self._settings)
         self._stale = True
 
     def set_attr(self, **kwargs: Any) -> None:
@@ -159,34 +147,26 @@ class LiveBooster(Booster):
         """Count the rounds."""
         return len(self._schedule.bases)
 
-    def _training_scores(self, matrix: DMatrix) -> tuple[DMatrix, ABCScores]:
+    def _maker(self, matrix: DMatrix) -> RoundMaker:
         if self._training is None:
-            labels = _labels(matrix, self._schedule.n_classes)
             weights = matrix.get_weight()
-            margins = self._start_margins(matrix)
             scores = ABCScores(
-                labels, weights if weights.size else None, margins, self._schedule, self._workers, reduce_sums
+                _labels(matrix, self._schedule.n_classes),
+                weights if weights.size else None,
+                self._start_margins(matrix),
+                self._schedule,
+                self._workers,
+                reduce_sums,
             )
-            self._training = matrix, scores
-        if self._training[0] is not matrix:
+            self._training = RoundMaker(matrix, scores, self._settings)
+        if self._training.matrix is not matrix:
             fail("dtrain", "another DMatrix", "the one of the rounds before")
         return self._training
 
-    def _append_round(self, grown: GrownTrees, rows: Sequence[int], factor: float) -> None:
-        trees, categories = grown.read()
-        if factor != 1.0:
-            trees = [[tree.with_leaf_values(factor * tree.values()) for tree in trees_of] for trees_of in trees]
-        self._rounds.append(StockRound([(grown.pairs[row], tree) for row in rows for tree in trees[row]]))
-        model = self._document["learner"]["gradient_booster"]["model"]
-        if len(self._rounds) == 1 and not self._start.num_boosted_rounds():
-            model["cats"] = categories
-        self._last = _LastRound(grown, rows, factor)
-        self._stale = True
-
     def _scores_of(self, matrix: DMatrix) -> Floats:
         """Scores of any matrix, shape (n_classes, n_samples); a matrix seen in the round before costs one round."""
-        if self._training is not None and matrix is self._training[0]:
-            return self._training[1].scores
+        if self._training is not None and matrix is self._training.matrix:
+            return self._training.scores.scores
         n_rounds = len(self._rounds)
         seen = self._evaluated.get(id(matrix))
         if seen is None and n_rounds == 1:
@@ -214,31 +194,11 @@ class _EvaluatedScores:
         self.n_rounds = n_rounds
 
 
-class _LastRound:
-    """What the last round added, for matrices that it was not trained on."""
-
-    def __init__(self, grown: GrownTrees, rows: Sequence[int], factor: float) -> None:
-        self.grown = grown
-        self.rows = rows
-        self.factor = factor
-
-    def add_to(self, scores: Floats, matrix: DMatrix) -> None:
-        add_trees(scores, self.grown.pairs, self.grown.additions(matrix), self.rows, self.factor)
-
-
 def reduce_sums(sums: Floats) -> Floats:
     """Add the sums of all workers of a cluster; all workers get the same, bit for bit."""
     if collective.get_world_size() == 1:
         return sums
-    return collective.allreduce(np.ascontiguousarray(sums), collective.Op.SUM)  # type: ignore[no-any-return]
-
-
-def _pairs_to_grow(candidates: Sequence[int], n_classes: int) -> list[Pair]:
-    if not candidates:
-        return classic_pairs(n_classes)
-    if len(candidates) == 1:
-        return base_pairs(candidates[0], n_classes)
-    return search_pairs(candidates, n_classes)
+    return collective.allreduce(sums, collective.Op.SUM).reshape(sums.shape)  # type: ignore[no-any-return]
 
 
 def _starts_from_average(booster: Booster) -> bool:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from xgboost import Booster
 
-from abc_plugins.core.checks import check_integer, check_real, fail
+from abc_plugins.core.checks import check_choice, check_integer, check_real, fail
+from abc_plugins.core.driver import LeafStep
 from abc_plugins.core.parallel import resolve_n_jobs
 from abc_plugins.core.schedule import check_search
 
-DEFAULT_LEAF_CLIP = 4.0
-"""Bound of a leaf value before shrinkage. Without one, scores of the base class run away on many classes."""
+LEAF_CLIP = 4.0
+"""Default bound of a leaf value before shrinkage. Without one, scores of the base class run away on many classes."""
+
+LEAF_VALUES = ("paper", "sequential")
 
 _REFUSED_BOOSTERS = {
     "gblinear": "a linear model has no trees to share between a class and the base class",
@@ -34,9 +38,11 @@ class ABCSettings:
         g: rounds that keep the base after a search.
     warmup : int, default=10
         w: classic rounds at the start.
-    leaf_clip : float, default=4.0
-        Largest leaf value before shrinkage; 0 is no limit. It is XGBoost's `max_delta_step`, and that parameter
+    leaf_clip : float or None, default=4.0
+        Largest leaf value before shrinkage; None is no limit. It is XGBoost's `max_delta_step`, and that parameter
         stands where it is given.
+    leaf_values : "paper" or "sequential", default="paper"
+        "sequential" renews the leaf values of a round tree by tree, each from the scores that the trees before left.
     guard : bool, default=True
         Halve the step of a round until the training loss does not rise.
     """
@@ -44,14 +50,17 @@ class ABCSettings:
     search: int | str = 2
     gap: int = 10
     warmup: int = 10
-    leaf_clip: float = DEFAULT_LEAF_CLIP
+    leaf_clip: float | None = LEAF_CLIP
+    leaf_values: str = "paper"
     guard: bool = True
 
     def __post_init__(self) -> None:
         check_search(self.search, None)
         check_integer("gap", self.gap, minimum=0)
         check_integer("warmup", self.warmup, minimum=0)
-        check_real("leaf_clip", self.leaf_clip, minimum=0.0)
+        if self.leaf_clip is not None:
+            check_real("leaf_clip", self.leaf_clip, above=0.0, allowed="a number larger than 0, or None for no clip")
+        check_choice("leaf_values", self.leaf_values, LEAF_VALUES)
         if not isinstance(self.guard, bool):
             fail("guard", self.guard, "True or False", TypeError)
 
@@ -68,16 +77,19 @@ class RoundSettings:
         Parameters of tree growth and of the device.
     metric_params : dict
         Parameters of the evaluation metrics.
+    leaf_step : LeafStep
+        How leaf values are renewed.
     n_threads : int
     """
 
     n_classes: int
     tree_params: dict[str, Any]
-    metric_params: dict[str, Any] = field(repr=False)
+    metric_params: dict[str, Any]
+    leaf_step: LeafStep
     n_threads: int
 
     @classmethod
-    def of(cls, booster: Booster, leaf_clip: float) -> RoundSettings:
+    def of(cls, booster: Booster, options: ABCSettings) -> RoundSettings:
         """Read the settings of a booster as XGBoost itself understood them; refuse what cannot be right."""
         learner = json.loads(booster.save_config())["learner"]
         _refuse(learner)
@@ -85,8 +97,9 @@ class RoundSettings:
         common = {name: generic[name] for name in ("device", "nthread") if name in generic}
         n_classes = int(learner["learner_model_param"]["num_class"])
         tree = gradient_booster["tree_train_param"]
-        if float(tree["max_delta_step"]) == 0.0:
-            tree = tree | {"max_delta_step": leaf_clip}
+        clip = float(tree["max_delta_step"]) or options.leaf_clip or 0.0
+        if options.leaf_values == "paper":  # otherwise the clip is for the renewed values
+            tree = tree | {"max_delta_step": clip}
         growth = gradient_booster["gbtree_train_param"]
         names = ("tree_method", "updater") if gradient_booster.get("specified_updater") else ("tree_method",)
         updaters: dict[str, Any] = {}
@@ -109,7 +122,10 @@ class RoundSettings:
             "disable_default_eval_metric": learner["learner_train_param"]["disable_default_eval_metric"],
         }
         threads = int(generic.get("nthread", 0))
-        return cls(n_classes, tree_params, metric_params, resolve_n_jobs(threads if threads > 0 else None))
+        leaf_step = LeafStep(float(tree["eta"]), clip or math.inf, float(tree["alpha"]), float(tree["lambda"]))
+        if options.leaf_values == "sequential" and int(tree_params["num_parallel_tree"]) > 1:
+            fail("leaf_values", "sequential", "'paper' with num_parallel_tree > 1: trees of a class grow side by side")
+        return cls(n_classes, tree_params, metric_params, leaf_step, resolve_n_jobs(threads if threads > 0 else None))
 
 
 def adaptive_base_makes_sense(booster: Booster) -> bool:

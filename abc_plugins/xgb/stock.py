@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from xgboost import Booster
@@ -64,7 +65,7 @@ def extend_model(document: Document, rounds: Sequence[StockRound], attributes: d
 
 
 def with_model(booster: Booster, document: Document) -> Booster:
-    """A booster with the parameters of `booster` and the model of `document`."""
+    """Return a booster with the parameters of `booster` and the model of `document`."""
     state = booster.__getstate__()
     serialised = decode(state["handle"], {"trees": read_trees})
     state["handle"] = encode(serialised | {"Model": document})
@@ -92,9 +93,8 @@ def base_classes(booster: Booster) -> list[int]:
     model = learner["gradient_booster"]["model"]
     tree_info, starts = np.array(model["tree_info"], dtype=np.int64), model["iteration_indptr"]
     bases = []
-    for first, last in zip(starts[:-1], starts[1:], strict=True):
+    for first, last in pairwise(starts):
         counts = np.bincount(tree_info[first:last], minlength=n_classes)
         is_abc = n_classes > 2 and counts.max() == (n_classes - 1) * counts.min()
         bases.append(int(counts.argmax()) if is_abc else CLASSIC)
     return bases
-

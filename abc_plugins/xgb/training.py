@@ -13,7 +13,7 @@ from xgboost.callback import TrainingCallback
 from abc_plugins.core.checks import fail
 from abc_plugins.xgb.callback import ABCBoost
 from abc_plugins.xgb.evaluating import CustomMetric
-from abc_plugins.xgb.settings import DEFAULT_LEAF_CLIP
+from abc_plugins.xgb.settings import LEAF_CLIP
 
 
 def train(
@@ -32,7 +32,8 @@ def train(
     search: int | str = 2,
     gap: int = 10,
     warmup: int = 10,
-    leaf_clip: float = DEFAULT_LEAF_CLIP,
+    leaf_clip: float | None = LEAF_CLIP,
+    leaf_values: str = "paper",
     guard: bool = True,
 ) -> Booster:
     """Train an ABC-Boost model with XGBoost; `xgboost.train` with an adaptive base class.
@@ -54,8 +55,10 @@ def train(
         g: rounds that keep the base after a search.
     warmup : int, default=10
         w: classic rounds at the start.
-    leaf_clip : float, default=4.0
-        Largest leaf value before shrinkage, 0 for no limit; `max_delta_step` stands where it is given.
+    leaf_clip : float or None, default=4.0
+        Largest leaf value before shrinkage, None for no limit; `max_delta_step` stands where it is given.
+    leaf_values : "paper" or "sequential", default="paper"
+        "sequential" renews the leaf values of a round tree by tree, each from the scores that the trees before left.
     guard : bool, default=True
         Halve the step of a round until the training loss does not rise.
 
@@ -64,7 +67,7 @@ def train(
     booster : xgboost.Booster
         A stock model, which needs no abc_plugins.
     """
-    abc = ABCBoost(search=search, gap=gap, warmup=warmup, leaf_clip=leaf_clip, guard=guard)
+    abc = ABCBoost(search=search, gap=gap, warmup=warmup, leaf_clip=leaf_clip, leaf_values=leaf_values, guard=guard)
     return xgboost.train(
         with_objective(params, dtrain),
         dtrain,
@@ -102,7 +105,8 @@ def cv(
     search: int | str = 2,
     gap: int = 10,
     warmup: int = 10,
-    leaf_clip: float = DEFAULT_LEAF_CLIP,
+    leaf_clip: float | None = LEAF_CLIP,
+    leaf_values: str = "paper",
     guard: bool = True,
 ) -> Any:
     """Cross-validate an ABC-Boost model; `xgboost.cv` with an adaptive base class, each fold with its own.
@@ -113,7 +117,7 @@ def cv(
     -------
     history : pandas.DataFrame, or dict without pandas or with `as_pandas=False`
     """
-    abc = ABCBoost(search=search, gap=gap, warmup=warmup, leaf_clip=leaf_clip, guard=guard)
+    abc = ABCBoost(search=search, gap=gap, warmup=warmup, leaf_clip=leaf_clip, leaf_values=leaf_values, guard=guard)
     return xgboost.cv(
         with_objective(params, dtrain),
         dtrain,

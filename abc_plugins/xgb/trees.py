@@ -36,7 +36,7 @@ _SCALAR_SIZES = _scalar_sizes()
 
 @kernel
 def _number(raw, at, size):  # type: ignore[no-untyped-def]
-    """The big-endian whole number of `size` bytes at `at`; not negative where it is used (lengths)."""
+    """Read the big-endian whole number of `size` bytes at `at`; not negative where it is used (lengths)."""
     number = np.int64(0)
     for i in range(size):
         number = number * 256 + np.int64(raw[at + i])
@@ -45,7 +45,7 @@ def _number(raw, at, size):  # type: ignore[no-untyped-def]
 
 @kernel
 def _skip_flat(raw, at, scalar_sizes):  # type: ignore[no-untyped-def]
-    """The byte behind a text, a number or an array of numbers that starts at `at`; -1 for anything else."""
+    """Return the byte behind a text, a number or an array of numbers that starts at `at`; -1 for anything else."""
     code = raw[at]
     if code == 83:  # S, length, text
         size = scalar_sizes[raw[at + 1]]
@@ -134,12 +134,12 @@ class TreeBytes:
     n_nodes: int
 
     def numbered(self, number: int) -> Encoded:
-        """The tree as number `number` of a model."""
+        """Return the tree as number `number` of a model."""
         first, behind = self.number
         return Encoded(self.raw[:first] + bytes(encode(number)) + self.raw[behind:])
 
     def negated(self) -> TreeBytes:
-        """The same tree with all values negated."""
+        """Return the same tree with all values negated."""
         raw = np.frombuffer(self.raw, np.uint8).copy()
         _flip_signs(raw, self.n_nodes, self.base_weights, self.left_children, self.split_conditions)
         return self._with(raw.tobytes())
@@ -149,11 +149,11 @@ class TreeBytes:
         return np.frombuffer(self.raw, ">i4", self.n_nodes, self.left_children) == -1
 
     def values(self) -> AnyArray:
-        """What each node adds if it is a leaf, shape (n_nodes,); thresholds in the other places."""
+        """Read what each node adds if it is a leaf, shape (n_nodes,); thresholds in the other places."""
         return np.frombuffer(self.raw, ">f4", self.n_nodes, self.split_conditions).astype(np.float32)
 
     def with_leaf_values(self, values: Floats) -> TreeBytes:
-        """The same tree with the leaves' entries of `values`, shape (n_nodes,), as values."""
+        """Return the same tree with the leaves' entries of `values`, shape (n_nodes,), as values."""
         raw = bytearray(self.raw)
         leaf = self.is_leaf()
         for start in (self.base_weights, self.split_conditions):
@@ -161,9 +161,7 @@ class TreeBytes:
         return self._with(bytes(raw))
 
     def _with(self, raw: bytes) -> TreeBytes:
-        return TreeBytes(
-            raw, self.number, self.base_weights, self.left_children, self.split_conditions, self.n_nodes
-        )
+        return TreeBytes(raw, self.number, self.base_weights, self.left_children, self.split_conditions, self.n_nodes)
 
 
 def read_trees(raw: bytes, at: int) -> tuple[list[TreeBytes], int]:
