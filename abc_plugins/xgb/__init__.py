@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc_plugins.xgb.callback import ABCBoost
+from abc_plugins.xgb.exporting import export
 from abc_plugins.xgb.stock import base_classes
 from abc_plugins.xgb.training import cv, train
 
-__all__ = ["ABCBoost", "base_classes", "cv", "train"]
+__all__ = ["ABCBoost", "base_classes", "cv", "export", "train"]
