@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc_plugins.xgb.callback import ABCBoost
+from abc_plugins.xgb.classifier import ABCXGBClassifier
 from abc_plugins.xgb.exporting import export
 from abc_plugins.xgb.stock import base_classes
 from abc_plugins.xgb.training import cv, train
 
-__all__ = ["ABCBoost", "base_classes", "cv", "export", "train"]
+__all__ = ["ABCBoost", "ABCXGBClassifier", "base_classes", "cv", "export", "train"]

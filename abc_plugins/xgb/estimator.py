@@ -1,0 +1,79 @@
+"""What the scikit-learn estimators on one machine and on Dask share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from abc_plugins.core.checks import fail
+from abc_plugins.xgb.callback import ABCBoost
+from abc_plugins.xgb.settings import LEAF_CLIP
+from abc_plugins.xgb.stock import base_classes
+
+OWN_PARAMETERS = ("search", "gap", "warmup", "leaf_clip", "leaf_values", "guard")
+
+PARAMETERS_DOC = """
+    Parameters
+    ----------
+    search : int or "all", default=2
+        s: classes tried as base in a search, those with the largest training loss.
+    gap : int, default=10
+        g: rounds that keep the base after a search.
+    warmup : int, default=10
+        w: classic rounds at the start.
+    leaf_clip : float or None, default=4.0
+        Largest leaf value before shrinkage, None for no limit; `max_delta_step` stands where it is given.
+    leaf_values : "paper" or "sequential", default="paper"
+        "sequential" renews the leaf values of a round tree by tree, each from the scores that the trees before left.
+    guard : bool, default=True
+        Halve the step of a round until the training loss does not rise.
+    **kwargs
+        All parameters of the XGBoost estimator.
+    """
+
+
+class ABCEstimator:
+    """The schedule's parameters, on top of an estimator of XGBoost."""
+
+    def __init__(
+        self,
+        *,
+        search: int | str = 2,
+        gap: int = 10,
+        warmup: int = 10,
+        leaf_clip: float | None = LEAF_CLIP,
+        leaf_values: str = "paper",
+        guard: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.search = search
+        self.gap = gap
+        self.warmup = warmup
+        self.leaf_clip = leaf_clip
+        self.leaf_values = leaf_values
+        self.guard = guard
+
+    def get_xgb_params(self) -> dict[str, Any]:
+        """Get the parameters that XGBoost knows."""
+        params = super().get_xgb_params()  # type: ignore[misc]
+        return {name: value for name, value in params.items() if name not in OWN_PARAMETERS}
+
+    @property
+    def base_classes_(self) -> list[int]:
+        """Base class of every round as an index into `classes_`; -1 is a classic round."""
+        return base_classes(self.get_booster())  # type: ignore[attr-defined]
+
+    @contextmanager
+    def _abc_training(self) -> Iterator[None]:
+        """Let XGBoost's `fit` find ABC-Boost among the callbacks."""
+        if callable(self.objective):  # type: ignore[has-type]
+            fail("objective", self.objective, "the name of an objective: ABC-Boost is one itself", TypeError)  # type: ignore[has-type]
+        abc = ABCBoost(**{name: getattr(self, name) for name in OWN_PARAMETERS})
+        given = self.callbacks  # type: ignore[has-type]
+        self.callbacks = [abc, *(given or ())]
+        try:
+            yield
+        finally:
+            self.callbacks = given
