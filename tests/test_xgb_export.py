@@ -141,9 +141,7 @@ def test_stock_training_continues_an_export(native):
     params = {"objective": "multi:softprob", "num_class": 4, "nthread": 1}
     longer = xgboost.train(params, data, 2, xgb_model=export(model))
     assert longer.num_boosted_rounds() == model.model_.n_rounds + 2
-    assert np.array_equal(
-        longer.predict(data, iteration_range=(0, model.model_.n_rounds)), export(model).predict(data)
-    )
+    assert np.array_equal(longer.predict(data, iteration_range=(0, model.model_.n_rounds)), export(model).predict(data))
 
 
 def test_feature_names_are_kept():

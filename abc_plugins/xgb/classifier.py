@@ -7,15 +7,27 @@ from typing import Any
 
 from xgboost import XGBClassifier
 
-from abc_plugins.xgb.estimator import PARAMETERS_DOC, ABCEstimator
+from abc_plugins.xgb.estimator import ABCEstimator
 
 
 class ABCXGBClassifier(ABCEstimator, XGBClassifier):
-    __doc__ = f"""ABC-Boost with XGBoost's scikit-learn interface.
+    """ABC-Boost with XGBoost's scikit-learn interface.
 
     Everything that `xgboost.XGBClassifier` takes and offers works as there; the fitted booster is a stock one. Two
     classes are left to XGBoost's own objective.
-{PARAMETERS_DOC}
+
+    Parameters
+    ----------
+    search, gap, warmup, leaf_clip, leaf_values, guard
+        As in `abc_plugins.xgb.train`.
+    **kwargs
+        All parameters of `xgboost.XGBClassifier`.
+
+    Attributes
+    ----------
+    base_classes_ : list of int
+        Base class of every round, -1 for a classic round.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris

@@ -24,9 +24,9 @@ from xgboost.dask import (
 
 from abc_plugins.core.checks import fail
 from abc_plugins.xgb.callback import ABCBoost
-from abc_plugins.xgb.estimator import PARAMETERS_DOC, ABCEstimator
+from abc_plugins.xgb.estimator import ABCEstimator
 from abc_plugins.xgb.evaluating import CustomMetric
-from abc_plugins.xgb.settings import LEAF_CLIP
+from abc_plugins.xgb.settings import LEAF_CLIP, check_params
 
 __all__ = ["ABCDaskXGBClassifier", "DaskDMatrix", "DaskQuantileDMatrix", "inplace_predict", "predict", "train"]
 
@@ -72,9 +72,7 @@ def train(
         "booster", a stock xgboost.Booster, and "history", the evaluation metrics. An asynchronous client gives an
         awaitable of it.
     """
-    abc = ABCBoost(
-        search=search, gap=gap, warmup=warmup, leaf_clip=leaf_clip, leaf_values=leaf_values, guard=guard
-    )
+    abc = ABCBoost(search=search, gap=gap, warmup=warmup, leaf_clip=leaf_clip, leaf_values=leaf_values, guard=guard)
     return xgboost.dask.train(
         client,
         _with_objective(params),
@@ -92,19 +90,29 @@ def train(
 
 def _with_objective(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters with an objective; the rows are spread out, and their classes are not counted."""
-    if not isinstance(params, Mapping):
-        fail("params", type(params).__name__, "a dict", TypeError)
-    filled = {"objective": "multi:softprob", **params}
+    filled = {"objective": "multi:softprob", **check_params(params)}
     if str(filled["objective"]).startswith("multi:") and "num_class" not in filled:
         fail("num_class", None, "given in params: the number of classes of all rows on all workers")
     return filled
 
 
 class ABCDaskXGBClassifier(ABCEstimator, DaskXGBClassifier):
-    __doc__ = f"""ABC-Boost on a Dask cluster with XGBoost's scikit-learn interface.
+    """ABC-Boost on a Dask cluster with XGBoost's scikit-learn interface.
 
     Everything that `xgboost.dask.DaskXGBClassifier` takes and offers works as there.
-{PARAMETERS_DOC}"""
+
+    Parameters
+    ----------
+    search, gap, warmup, leaf_clip, leaf_values, guard
+        As in `abc_plugins.xgb.train`.
+    **kwargs
+        All parameters of `xgboost.dask.DaskXGBClassifier`.
+
+    Attributes
+    ----------
+    base_classes_ : list of int
+        Base class of every round, -1 for a classic round.
+    """
 
     def fit(
         self,

@@ -13,25 +13,6 @@ from abc_plugins.xgb.stock import base_classes
 
 OWN_PARAMETERS = ("search", "gap", "warmup", "leaf_clip", "leaf_values", "guard")
 
-PARAMETERS_DOC = """
-    Parameters
-    ----------
-    search : int or "all", default=2
-        s: classes tried as base in a search, those with the largest training loss.
-    gap : int, default=10
-        g: rounds that keep the base after a search.
-    warmup : int, default=10
-        w: classic rounds at the start.
-    leaf_clip : float or None, default=4.0
-        Largest leaf value before shrinkage, None for no limit; `max_delta_step` stands where it is given.
-    leaf_values : "paper" or "sequential", default="paper"
-        "sequential" renews the leaf values of a round tree by tree, each from the scores that the trees before left.
-    guard : bool, default=True
-        Halve the step of a round until the training loss does not rise.
-    **kwargs
-        All parameters of the XGBoost estimator.
-    """
-
 
 class ABCEstimator:
     """The schedule's parameters, on top of an estimator of XGBoost."""

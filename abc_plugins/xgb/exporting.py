@@ -134,7 +134,7 @@ def _scalar_tree(tree: Tree, n_features: int) -> Document:
 
 
 def _vector_tree(tree: Tree, number: int, ensemble: TreeEnsemble) -> Document:
-    """A leaf's number stands in the place of its right child, its vector in `leaf_weights`."""
+    """Write a tree whose leaves are vectors: a leaf's number is its right child, its vector is in `leaf_weights`."""
     leaf = tree.feature == LEAF
     direction = np.zeros(ensemble.n_classes)
     direction[tree.plus] = 1.0
@@ -154,7 +154,7 @@ def _vector_tree(tree: Tree, number: int, ensemble: TreeEnsemble) -> Document:
 
 
 def _common_members(tree: Tree, n_features: int) -> Document:
-    """What scalar and vector trees have in common; the weight of the samples stands for the sum of hessians."""
+    """Write what scalar and vector trees have in common; the weight of the samples stands for the sum of hessians."""
     leaf = tree.feature == LEAF
     n_nodes = tree.feature.size
     return {

@@ -42,9 +42,9 @@ class LiveBooster(Booster):
         super().__init__()
         self._start = start
         self._settings = settings
+        self._round_settings = RoundSettings.of(start, settings)
         if start.num_boosted_rounds() == 0 and _starts_from_average(start):
             start.set_param("base_score", 0.0)
-        self._round_settings = RoundSettings.of(start, settings)
         self._schedule = BaseClassSchedule(
             self._round_settings.n_classes, search=settings.search, gap=settings.gap, warmup=settings.warmup
         )

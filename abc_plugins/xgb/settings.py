@@ -128,6 +128,15 @@ class RoundSettings:
         return cls(n_classes, tree_params, metric_params, leaf_step, resolve_n_jobs(threads if threads > 0 else None))
 
 
+def check_params(params: Any) -> dict[str, Any]:
+    """Return a copy of the user's parameters; refuse what XGBoost's own view of them does not show."""
+    if not isinstance(params, Mapping):
+        fail("params", type(params).__name__, "a dict", TypeError)
+    if params.get("process_type", "default") != "default":
+        fail("process_type", params["process_type"], "'default': trees of other rounds cannot be changed on their own")
+    return dict(params)
+
+
 def adaptive_base_makes_sense(booster: Booster) -> bool:
     """Whether the objective is softmax over more than two classes; objectives that are no classification fail."""
     learner = json.loads(booster.save_config())["learner"]
@@ -147,9 +156,9 @@ def _refuse(learner: Mapping[str, Any]) -> None:
     strategy = learner["learner_train_param"]["multi_strategy"]
     if strategy != "one_output_per_tree":
         fail("multi_strategy", strategy, "'one_output_per_tree': a tree of ABC-Boost belongs to one pair of classes")
-    process = learner["gradient_booster"]["gbtree_train_param"]["process_type"]
-    if process != "default":
-        fail("process_type", process, "'default': trees of other rounds cannot be refreshed on their own")
+    updater = learner["gradient_booster"]["gbtree_train_param"].get("updater", "")
+    if updater and not any(name.startswith("grow_") for name in updater.split(",")):
+        fail("updater", updater, "one that grows trees: those of other rounds cannot be changed on their own")
     constraints = learner["gradient_booster"]["tree_train_param"].get("monotone_constraints", "()")
     if any(sign.strip() not in ("", "0") for sign in constraints.strip("()").split(",")):
         fail(

@@ -10,10 +10,9 @@ import xgboost
 from xgboost import Booster, DMatrix
 from xgboost.callback import TrainingCallback
 
-from abc_plugins.core.checks import fail
 from abc_plugins.xgb.callback import ABCBoost
 from abc_plugins.xgb.evaluating import CustomMetric
-from abc_plugins.xgb.settings import LEAF_CLIP
+from abc_plugins.xgb.settings import LEAF_CLIP, check_params
 
 
 def train(
@@ -141,9 +140,7 @@ def cv(
 
 def with_objective(params: Mapping[str, Any], dtrain: DMatrix) -> dict[str, Any]:
     """Return the parameters with an objective, and with the number of classes if they have none."""
-    if not isinstance(params, Mapping):
-        fail("params", type(params).__name__, "a dict", TypeError)
-    filled = dict(params)
+    filled = check_params(params)
     if "num_class" not in filled and str(filled.get("objective", "multi:")).startswith("multi:"):
         labels = dtrain.get_label()
         n_classes = int(labels.max()) + 1 if labels.size else 0
