@@ -138,10 +138,8 @@ def test_external_memory():
             self.at = 0
 
     booster = model_of(xgboost.QuantileDMatrix(Batches()))
-    assert (
-        np.abs(booster.predict(xgboost.DMatrix(X)) - model_of(xgboost.DMatrix(X, y)).predict(xgboost.DMatrix(X))).max()
-        < 1e-6
-    )
+    matrix = xgboost.DMatrix(X, y)
+    assert np.abs(booster.predict(matrix) - model_of(matrix).predict(matrix)).max() < 1e-6
 
 
 def test_feature_weights_take_effect():

@@ -54,6 +54,11 @@ def quiet(*args, **kwargs):
     return train(*args, verbose_eval=False, **kwargs)
 
 
+def leaf_values_of(booster):
+    lines = [line for tree in booster.get_dump() for line in tree.splitlines()]
+    return np.array([float(line.split("leaf=")[1]) for line in lines if "leaf=" in line])
+
+
 def naive_abc(params, matrix, n_rounds, *, search, gap, warmup):
     """The algorithm as it is written down, one single-output booster a tree; no pair is shared."""
     y = matrix.get_label().astype(int)
@@ -166,7 +171,7 @@ def test_metrics_are_those_of_the_stock_model(data):
     assert len(history["train"]["mlogloss"]) == 6
 
 
-def test_weighted_metrics(data):
+def test_weighted_metrics():
     X, y = make_data()
     weights = np.random.default_rng(1).random(y.size)
     matrix = xgboost.DMatrix(X, y, weight=weights)
@@ -187,7 +192,7 @@ def test_weight_two_is_a_row_twice():
     assert np.abs(weighted.predict(new) - repeated.predict(new)).max() < 1e-5
 
 
-def test_training_starts_from_base_margin(data):
+def test_training_starts_from_base_margin():
     X, y = make_data()
     margin = np.random.default_rng(2).normal(size=(y.size, K))
     matrix = xgboost.DMatrix(X, y, base_margin=margin)
@@ -250,6 +255,7 @@ def test_a_callback_sees_a_whole_booster(data):
 
     class Look(xgboost.callback.TrainingCallback):
         def after_iteration(self, model, epoch, evals_log):
+            assert not evals_log
             assert model.num_boosted_rounds() == epoch + 1
             model.set_attr(round=str(epoch), gone=None)
             seen.append((model.predict(other), model.copy().predict(other), model.attr("round"), model.attributes()))
@@ -335,7 +341,7 @@ def test_pairs_of_a_search_are_grown_once_and_kept_rounds_grow_no_more(data, mon
     assert grown == [K - 1] * 3
 
 
-def test_two_classes_are_left_to_xgboost(data):
+def test_two_classes_are_left_to_xgboost():
     X, y = make_data()
     matrix = xgboost.DMatrix(X, y % 2)
     params = {"max_depth": 3, "nthread": 1}
@@ -429,9 +435,7 @@ def test_leaf_clip_is_max_delta_step(data):
     matrix, _ = data
     clipped = quiet(PARAMS, matrix, 4, leaf_clip=0.5, **SCHEDULE)
     assert clipped.save_raw() == quiet(PARAMS | {"max_delta_step": 0.5}, matrix, 4, **SCHEDULE).save_raw()
-    frame_free = [line for tree in clipped.get_dump() for line in tree.splitlines() if "leaf=" in line]
-    values = np.array([float(line.split("leaf=")[1]) for line in frame_free])
-    assert np.abs(values).max() == pytest.approx(0.5 * 0.3)
+    assert np.abs(leaf_values_of(clipped)).max() == pytest.approx(0.5 * 0.3)
 
 
 def test_sequential_leaf_values_differ_and_are_clipped(data):
@@ -439,10 +443,7 @@ def test_sequential_leaf_values_differ_and_are_clipped(data):
     paper = quiet(PARAMS, matrix, 6, **SCHEDULE)
     sequential = quiet(PARAMS, matrix, 6, leaf_values="sequential", leaf_clip=0.7, **SCHEDULE)
     assert paper.save_raw() != sequential.save_raw()
-    leaves = [
-        float(line.split("leaf=")[1]) for t in sequential[2:].get_dump() for line in t.split("\n") if "leaf=" in line
-    ]
-    assert np.abs(leaves).max() <= 0.7 * 0.3 + 1e-6
+    assert np.abs(leaf_values_of(sequential[2:])).max() <= 0.7 * 0.3 + 1e-6
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,17 @@ same trees. Workers need abc_plugins installed; whoever predicts with the booste
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import distributed
 import xgboost.dask
 from xgboost import Booster
 from xgboost.callback import TrainingCallback
 from xgboost.collective import Config
+from xgboost.core import XGBoostError
 from xgboost.dask import (
     DaskDMatrix,
     DaskQuantileDMatrix,
@@ -29,6 +33,8 @@ from abc_plugins.xgb.evaluating import CustomMetric
 from abc_plugins.xgb.settings import LEAF_CLIP, check_params
 
 __all__ = ["ABCDaskXGBClassifier", "DaskDMatrix", "DaskQuantileDMatrix", "inplace_predict", "predict", "train"]
+
+_NOTICE_SECONDS = 1.0  # the other workers may learn of a death before the scheduler does
 
 
 def train(
@@ -73,18 +79,23 @@ def train(
         awaitable of it.
     """
     abc = ABCBoost(search=search, gap=gap, warmup=warmup, leaf_clip=leaf_clip, leaf_values=leaf_values, guard=guard)
-    return xgboost.dask.train(
+    params = _with_objective(params)
+    client = distributed.get_client() if client is None else client
+    return _name_lost_workers(
         client,
-        _with_objective(params),
-        dtrain,
-        num_boost_round,
-        evals=evals,
-        early_stopping_rounds=early_stopping_rounds,
-        xgb_model=xgb_model,
-        verbose_eval=verbose_eval,
-        callbacks=[abc, *(callbacks or ())],
-        custom_metric=custom_metric,
-        coll_cfg=coll_cfg,
+        lambda: xgboost.dask.train(
+            client,
+            params,
+            dtrain,
+            num_boost_round,
+            evals=evals,
+            early_stopping_rounds=early_stopping_rounds,
+            xgb_model=xgb_model,
+            verbose_eval=verbose_eval,
+            callbacks=[abc, *(callbacks or ())],
+            custom_metric=custom_metric,
+            coll_cfg=coll_cfg,
+        ),
     )
 
 
@@ -130,11 +141,45 @@ class ABCDaskXGBClassifier(ABCEstimator, DaskXGBClassifier):
     ) -> Any:
         """Fit the model; the arguments are those of `DaskXGBClassifier.fit`."""
         arguments = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+        fit = super().fit
         if self.client.asynchronous:
-            return self._fit_later(arguments)
+            return self._fit_later(lambda: fit(**arguments))
         with self._abc_training():
-            return super().fit(**arguments)
+            return _name_lost_workers(self.client, lambda: fit(**arguments))
 
-    async def _fit_later(self, arguments: dict[str, Any]) -> Any:
+    async def _fit_later(self, fit: Callable[[], Any]) -> Any:
         with self._abc_training():
-            return await super().fit(**arguments)
+            return await _name_lost_workers(self.client, fit)
+
+
+def _name_lost_workers(client: Any, training: Callable[[], Any]) -> Any:
+    """Run the training; if a worker dies under it, say so in place of whatever Dask or XGBoost tripped over."""
+    if client.asynchronous:
+        return _name_lost_workers_later(client, training)
+    before = set(client.nthreads())
+    try:
+        return training()
+    except Exception as error:
+        if isinstance(error, XGBoostError):
+            time.sleep(_NOTICE_SECONDS)
+        _raise_if_lost(before - set(client.nthreads()), error)
+        raise
+
+
+async def _name_lost_workers_later(client: Any, training: Callable[[], Any]) -> Any:
+    before = set(await client.nthreads())
+    try:
+        return await training()
+    except Exception as error:
+        if isinstance(error, XGBoostError):
+            await asyncio.sleep(_NOTICE_SECONDS)
+        _raise_if_lost(before - set(await client.nthreads()), error)
+        raise
+
+
+def _raise_if_lost(lost: set[str], error: Exception) -> None:
+    if lost:
+        raise RuntimeError(
+            f"training has lost the worker {', '.join(sorted(lost))}, and there is no model. Start it again with the "
+            "workers that are left, or continue a checkpoint with xgb_model."
+        ) from error

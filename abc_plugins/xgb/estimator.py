@@ -17,6 +17,10 @@ OWN_PARAMETERS = ("search", "gap", "warmup", "leaf_clip", "leaf_values", "guard"
 class ABCEstimator:
     """The schedule's parameters, on top of an estimator of XGBoost."""
 
+    # set by the estimator of XGBoost
+    objective: Any
+    callbacks: Any
+
     def __init__(
         self,
         *,
@@ -49,10 +53,10 @@ class ABCEstimator:
     @contextmanager
     def _abc_training(self) -> Iterator[None]:
         """Let XGBoost's `fit` find ABC-Boost among the callbacks."""
-        if callable(self.objective):  # type: ignore[has-type]
-            fail("objective", self.objective, "the name of an objective: ABC-Boost is one itself", TypeError)  # type: ignore[has-type]
+        if callable(self.objective):
+            fail("objective", self.objective, "the name of an objective: ABC-Boost is one itself", TypeError)
         abc = ABCBoost(**{name: getattr(self, name) for name in OWN_PARAMETERS})
-        given = self.callbacks  # type: ignore[has-type]
+        given = self.callbacks
         self.callbacks = [abc, *(given or ())]
         try:
             yield

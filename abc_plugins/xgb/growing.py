@@ -70,7 +70,7 @@ def grow(
 
 def read_model(booster: Booster) -> Document:
     """Decode a booster's model; `trees` holds `TreeBytes`."""
-    return decode(booster.save_raw("ubj"), {"trees": read_trees})  # type: ignore[no-any-return]
+    return decode(booster.save_raw("ubj"), {"trees": read_trees})
 
 
 @contextmanager

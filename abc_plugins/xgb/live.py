@@ -79,7 +79,7 @@ class LiveBooster(Booster):
         super().__del__()
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.to_stock().__getstate__()  # type: ignore[no-any-return]
+        return self.to_stock().__getstate__()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Booster, (None, None, self.to_stock())
@@ -198,7 +198,7 @@ def reduce_sums(sums: Floats) -> Floats:
     """Add the sums of all workers of a cluster; all workers get the same, bit for bit."""
     if collective.get_world_size() == 1:
         return sums
-    return collective.allreduce(sums, collective.Op.SUM).reshape(sums.shape)  # type: ignore[no-any-return]
+    return collective.allreduce(sums, collective.Op.SUM).reshape(sums.shape)
 
 
 def _starts_from_average(booster: Booster) -> bool:

@@ -20,7 +20,6 @@ _KEYS = np.zeros((len(_FIELDS), 16), dtype=np.uint8)
 for _row, _name in zip(_KEYS, _FIELDS, strict=True):
     _row[: len(_name)] = np.frombuffer(_name.encode(), np.uint8)
 _KEY_LENGTHS = np.array([len(name) for name in _FIELDS], dtype=np.int64)
-_SIGN = 0x80
 _LAST_SCALAR = ord("z")
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-_ARRAY_TYPES = {
+_ARRAY_TYPES: dict[int, np.dtype[Any]] = {
     ord("U"): np.dtype(np.uint8),
     ord("i"): np.dtype(np.int8),
     ord("I"): np.dtype(">i2"),
