@@ -76,6 +76,10 @@ def pairs_of_base(pairs: Sequence[Pair | None], base: int) -> list[int]:
     return [tree_of[k] for k in sorted(tree_of)]
 
 
+def _select(pairs: Sequence[Pair | None], rows: Sequence[int]) -> list[Pair]:
+    return [pair for row in rows if (pair := pairs[row]) is not None]
+
+
 def _other(pair: Pair, base: int) -> int:
     return pair[0] if pair[1] == base else pair[1]
 
@@ -199,14 +203,15 @@ class ABCScores:
 
         self.workers.over_items(range(len(gradients)), write)
 
-    def trial_loss(self, pairs: Sequence[Pair | None], additions: AnyArray, rows: Sequence[int], factor: float = 1.0) -> float:
+    def trial_loss(
+        self, pairs: Sequence[Pair | None], additions: AnyArray, rows: Sequence[int], factor: float = 1.0
+    ) -> float:
         """Total training loss if the trees in `rows` of `pairs` and `additions` were added, times `factor`.
 
         Nothing changes until `accept` takes over what was tried last.
         """
         tree_rows = np.array(rows, dtype=np.int64)
-        plus = np.array([pairs[row][0] for row in rows], dtype=np.int64)
-        minus = np.array([pairs[row][1] for row in rows], dtype=np.int64)
+        plus, minus = np.array(_select(pairs, rows), dtype=np.int64).reshape(-1, 2).T
         block_losses = np.empty((count_blocks(self.labels.size), self.n_classes))
         self.workers.over_rows(
             self.labels.size,
@@ -266,7 +271,7 @@ class ABCScores:
         return 0.0
 
     def renewed_values(
-        self, pairs: Sequence[Pair], rows: Sequence[int], leaf_ids: AnyArray, n_leaves: int, step: LeafStep
+        self, pairs: Sequence[Pair | None], rows: Sequence[int], leaf_ids: AnyArray, n_leaves: int, step: LeafStep
     ) -> Floats:
         """Newton leaf values of the trees of a round with a base, one tree after the other.
 
@@ -366,23 +371,61 @@ def _renew_blocks(  # type: ignore[no-untyped-def]
     Masses exp(score) are in units of their sum before the round. A class other than the base has only one tree, so
     its mass before that tree is still its probability before the round; two exponentials a sample are enough.
     """
+    z = np.empty(ROWS_PER_BLOCK)
+    h = np.empty(ROWS_PER_BLOCK)
     for block in range(first_block, last_block):
-        start = block * ROWS_PER_BLOCK
-        stop = min(start + ROWS_PER_BLOCK, labels.size)
+        rows = slice(block * ROWS_PER_BLOCK, min((block + 1) * ROWS_PER_BLOCK, labels.size))
+        # Loops that only walk along arrays, apart from those that gather or scatter: LLVM vectorises the former.
+        change = _gather(previous_values, previous_leaves[rows])
+        _move_masses(change, p_previous[rows], others_mass[rows], base_change[rows])
+        _pair_derivatives(
+            labels[rows],
+            weights[rows],
+            p_class[rows],
+            p_base[rows],
+            others_mass[rows],
+            base_change[rows],
+            k,
+            base,
+            z,
+            h,
+        )
         sums[block] = 0.0
-        for i in range(start, stop):
-            change = previous_values[previous_leaves[i]]
-            grown = p_previous[i] * _exp(change)
-            others_mass[i] = max(others_mass[i] + (grown - p_previous[i]), grown)
-            base_change[i] -= change
-        for i in range(start, stop):
-            base_mass = p_base[i] * _exp(base_change[i])
-            scale = 1.0 / max(others_mass[i] + base_mass, 1e-300)
-            a = p_class[i] * scale
-            b = base_mass * scale
-            leaf = leaves[i]
-            sums[block, leaf, 0] += weights[i] * (((labels[i] == k) - a) - ((labels[i] == base) - b))
-            sums[block, leaf, 1] += weights[i] * ((a + b) - (a - b) * (a - b))
+        block_leaves = leaves[rows]
+        for i in range(block_leaves.size):
+            sums[block, block_leaves[i], 0] += z[i]
+            sums[block, block_leaves[i], 1] += h[i]
+
+
+@kernel
+def _gather(values, leaves):  # type: ignore[no-untyped-def]
+    gathered = np.empty(leaves.size)
+    for i in range(leaves.size):
+        gathered[i] = values[leaves[i]]
+    return gathered
+
+
+@kernel
+def _move_masses(change, p_previous, others_mass, base_change):  # type: ignore[no-untyped-def]
+    """Let the tree before act: its class's mass grows by exp(change), the base's score loses `change`."""
+    for i in range(change.size):
+        grown = p_previous[i] * _exp(change[i])
+        others_mass[i] = max(others_mass[i] + (grown - p_previous[i]), grown)
+        base_change[i] -= change[i]
+
+
+@kernel
+def _pair_derivatives(  # type: ignore[no-untyped-def]
+    labels, weights, p_class, p_base, others_mass, base_change, k, base, z, h
+):
+    """Write z and h of class k with this base at the scores that the masses stand for."""
+    for i in range(labels.size):
+        base_mass = p_base[i] * _exp(base_change[i])
+        scale = 1.0 / max(others_mass[i] + base_mass, 1e-300)
+        a = p_class[i] * scale
+        b = base_mass * scale
+        z[i] = weights[i] * (((labels[i] == k) - a) - ((labels[i] == base) - b))
+        h[i] = weights[i] * ((a + b) - (a - b) * (a - b))
 
 
 @kernel
@@ -432,10 +475,11 @@ def _try_blocks(  # type: ignore[no-untyped-def]
             block_losses[block, k] += weights[i] * (log_normaliser[i - start] - tried_scores[k, i])
 
 
-def add_trees(scores: Floats, pairs: Sequence[Pair | None], additions: AnyArray, rows: Sequence[int], factor: float) -> None:
+def add_trees(
+    scores: Floats, pairs: Sequence[Pair | None], additions: AnyArray, rows: Sequence[int], factor: float
+) -> None:
     """Add trees to scores of shape (n_classes, n_samples) in place, as for a validation set."""
-    for row in rows:
-        plus, minus = pairs[row]
+    for row, (plus, minus) in zip(rows, _select(pairs, rows), strict=True):
         scores[plus] += factor * additions[row]
         if minus != CLASSIC:
             scores[minus] -= factor * additions[row]
@@ -473,12 +517,24 @@ class LeafFinder:
 
 @kernel
 def _find_leaves(additions, bounds, leaf_ids):  # type: ignore[no-untyped-def]
-    """Count the bounds below each value by bisection without a branch on the data."""
-    for i in range(additions.size):
-        low = 0
-        length = bounds.size
-        while length > 0:
-            half = (length + 1) // 2
-            low += half * (bounds[low + half - 1] < additions[i])
-            length -= half
-        leaf_ids[i] = low
+    """Count the bounds below each value, bound by bound: a vectorised pass each beats bisection up to many leaves."""
+    below = np.empty(ROWS_PER_BLOCK, dtype=np.int64)
+    for start in range(0, additions.size, ROWS_PER_BLOCK):
+        block = additions[start : start + ROWS_PER_BLOCK]
+        below[:] = 0
+        for bound in bounds:
+            for i in range(block.size):
+                below[i] += bound < block[i]
+        for i in range(block.size):
+            leaf_ids[start + i] = below[i]
+
+
+def gather_additions(values: Floats, leaf_ids: AnyArray, workers: Workers) -> Floats:
+    """Return what trees with these leaf values add, shape (n_trees, n_samples)."""
+    additions = np.empty(leaf_ids.shape)
+
+    def gather(tree: int, _thread: int) -> None:
+        additions[tree] = _gather(values[tree], leaf_ids[tree])
+
+    workers.over_items(range(len(values)), gather)
+    return additions
