@@ -13,7 +13,7 @@ xgboost = pytest.importorskip("xgboost")
 
 from abc_plugins.core.schedule import BaseClassSchedule  # noqa: E402
 from abc_plugins.xgb import ABCBoost, base_classes, cv, train  # noqa: E402
-from abc_plugins.xgb import rounds as rounds_module  # noqa: E402
+from abc_plugins.xgb.growing import Grower  # noqa: E402
 
 K = 4
 PARAMS = {"num_class": K, "max_depth": 3, "nthread": 1, "learning_rate": 0.3}
@@ -326,14 +326,13 @@ def test_cross_validation_runs_every_fold_for_itself():
 
 def test_pairs_of_a_search_are_grown_once_and_kept_rounds_grow_no_more(data, monkeypatch):
     grown = []
-    original = rounds_module.grow
-    monkeypatch.setattr(
-        rounds_module,
-        "grow",
-        lambda params, matrix, scores, pairs, iteration: (
-            grown.append(len(pairs)) or original(params, matrix, scores, pairs, iteration)
-        ),
-    )
+    original = Grower.grow
+
+    def counting(self, params, scores, pairs, iteration):
+        grown.append(len(pairs))
+        return original(self, params, scores, pairs, iteration)
+
+    monkeypatch.setattr(Grower, "grow", counting)
     quiet(PARAMS, data[0], 5, search=3, gap=2, warmup=1)
     assert grown == [K, 3 * (K - 1) - 3, K - 1, K - 1, 3 * (K - 1) - 3]
     grown.clear()

@@ -66,9 +66,5 @@ class ABCBoost(TrainingCallback):
             fold.bst = self._live(fold.bst)
         return model
 
-    def after_training(self, model: Any) -> Any:
-        """Return the stock booster."""
-        return model.finish() if isinstance(model, LiveBooster) else model
-
     def _live(self, booster: Booster) -> Booster:
         return LiveBooster(booster, self.settings) if adaptive_base_makes_sense(booster) else booster

@@ -45,27 +45,39 @@ class GrownTrees:
         """Compute what every output adds to the rows of `matrix`, shape (n_pairs, n_samples), float32."""
         with without_base_margin(matrix):
             margins = self.booster.predict(matrix, output_margin=True, strict_shape=True)
-        return margins.reshape(matrix.num_row(), len(self.pairs)).T
+        return np.ascontiguousarray(margins.reshape(matrix.num_row(), len(self.pairs)).T)
 
 
-def grow(
-    params: Mapping[str, Any], matrix: DMatrix, scores: ABCScores, pairs: Sequence[Pair], iteration: int
-) -> GrownTrees:
-    """Grow one tree (or `num_parallel_tree`) for every pair from the derivatives at the current scores."""
-    gradients = np.empty((len(pairs), matrix.num_row()), dtype=np.float32)
-    hessians = np.empty_like(gradients)
-    scores.gradients(pairs, gradients, hessians)
-    outputs = {"objective": "multi:softprob", "num_class": len(pairs), "base_score": 0.0}
-    with without_base_margin(matrix):
-        booster = Booster({**params, **outputs}, [matrix])
-        # Margins must exist before the round, or the updater cannot add the new leaves to them.
-        booster.predict(matrix, output_margin=True, training=True)
-        booster.boost(matrix, iteration=iteration, grad=gradients.T, hess=hessians.T)
-    model = read_model(booster)["learner"]["gradient_booster"]["model"]
-    trees: list[list[TreeBytes]] = [[] for _ in pairs]
-    for output, tree in zip(model["tree_info"], model["trees"], strict=True):
-        trees[output].append(tree)
-    return GrownTrees(list(pairs), booster, trees, model.get("cats", {}))
+class Grower:
+    """Grows trees on one matrix.
+
+    Parameters
+    ----------
+    matrix : DMatrix
+    """
+
+    def __init__(self, matrix: DMatrix) -> None:
+        self._matrix = matrix
+        self._derivatives: AnyArray = np.empty((2, 0, matrix.num_row()), dtype=np.float32)
+
+    def grow(self, params: Mapping[str, Any], scores: ABCScores, pairs: Sequence[Pair], iteration: int) -> GrownTrees:
+        """Grow one tree (or `num_parallel_tree`) for every pair from the derivatives at the current scores."""
+        matrix = self._matrix
+        if self._derivatives.shape[1] < len(pairs):
+            self._derivatives = np.empty((2, len(pairs), matrix.num_row()), dtype=np.float32)
+        gradients, hessians = self._derivatives[:, : len(pairs)]
+        scores.gradients(pairs, gradients, hessians)
+        outputs = {"objective": "multi:softprob", "num_class": len(pairs), "base_score": 0.0}
+        with without_base_margin(matrix):
+            booster = Booster({**params, **outputs}, [matrix])
+            # Margins must exist before the round, or the updater cannot add the new leaves to them.
+            booster.predict(matrix, output_margin=True, training=True)
+            booster.boost(matrix, iteration=iteration, grad=gradients.T, hess=hessians.T)
+        model = read_model(booster)["learner"]["gradient_booster"]["model"]
+        trees: list[list[TreeBytes]] = [[] for _ in pairs]
+        for output, tree in zip(model["tree_info"], model["trees"], strict=True):
+            trees[output].append(tree)
+        return GrownTrees(list(pairs), booster, trees, model.get("cats", {}))
 
 
 def read_model(booster: Booster) -> Document:

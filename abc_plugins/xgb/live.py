@@ -89,8 +89,11 @@ class LiveBooster(Booster):
         attributes = self._attributes | {"base_classes": json.dumps(self._schedule.bases)}
         return with_model(self._start, extend_model(self._document, self._rounds, attributes))
 
-    def finish(self) -> Booster:
-        """End the run: free what it held, and return the stock booster."""
+    def reset(self) -> Booster:
+        """End the run: free what it held, and return the stock booster.
+
+        `xgboost.train` returns what `reset` of its booster returns, and has called all callbacks by then.
+        """
         self._workers.close()
         return self.to_stock()
 

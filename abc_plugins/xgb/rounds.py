@@ -21,7 +21,7 @@ from abc_plugins.core.driver import (
     search_pairs,
 )
 from abc_plugins.core.schedule import CLASSIC, RoundPlan
-from abc_plugins.xgb.growing import GrownTrees, grow
+from abc_plugins.xgb.growing import GrownTrees, Grower
 from abc_plugins.xgb.settings import ABCSettings, RoundSettings
 from abc_plugins.xgb.stock import StockRound
 from abc_plugins.xgb.trees import TreeBytes
@@ -125,6 +125,7 @@ class RoundMaker:
     def __init__(self, matrix: DMatrix, scores: ABCScores, settings: ABCSettings) -> None:
         self.matrix = matrix
         self.scores = scores
+        self._grower = Grower(matrix)
         self._renews = settings.leaf_values == "sequential"
         self._guard = settings.guard
 
@@ -146,7 +147,7 @@ class RoundMaker:
         return Round(step, factor)
 
     def _grow(self, settings: RoundSettings, pairs: list[Pair], iteration: int) -> tuple[GrownTrees, AnyArray]:
-        grown = grow(settings.tree_params, self.matrix, self.scores, pairs, iteration)
+        grown = self._grower.grow(settings.tree_params, self.scores, pairs, iteration)
         return grown, grown.additions(self.matrix)
 
     def _best_step(self, plan: RoundPlan, grown: GrownTrees, additions: AnyArray, leaf_step: LeafStep) -> Step:
@@ -195,5 +196,5 @@ def _leaf_ids(finders: Sequence[LeafFinder], grown_additions: Sequence[AnyArray]
     """Leaf of every sample in every tree, shape (n_trees, n_samples)."""
     leaf_ids = np.empty((len(finders), grown_additions[0].size), dtype=np.int64)
     for finder, added, ids in zip(finders, grown_additions, leaf_ids, strict=True):
-        finder.find(np.ascontiguousarray(added), ids)
+        finder.find(added, ids)
     return leaf_ids
