@@ -21,7 +21,7 @@ from abc_plugins.core.driver import (
     search_pairs,
 )
 from abc_plugins.core.schedule import CLASSIC, RoundPlan
-from abc_plugins.xgb.growing import GrownTrees, Grower
+from abc_plugins.xgb.growing import Grower, GrownTrees
 from abc_plugins.xgb.settings import ABCSettings, RoundSettings
 from abc_plugins.xgb.stock import StockRound
 from abc_plugins.xgb.trees import TreeBytes
