@@ -16,7 +16,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import version
@@ -232,7 +232,9 @@ def count_errors(
     return {"errors": int((engine.predict(model, X).argmax(axis=1) != y).sum()), "CPU seconds": seconds}
 
 
-def letter(engine: Engine, folder: Path, rounds: int, splits: int, cells: Cells) -> list[dict[str, Any]]:
+def letter(
+    engine: Engine, folder: Path, rounds: int, splits: int, clips: Sequence[float], cells: Cells
+) -> list[dict[str, Any]]:
     """Test errors of 10000 on random halves of letter; paired differences to stock with the same clip."""
     X, y, _ = load(folder, "letter")
     errors: dict[tuple[str, float], list[int]] = {}
@@ -240,7 +242,7 @@ def letter(engine: Engine, folder: Path, rounds: int, splits: int, cells: Cells)
         order = np.random.default_rng(seed).permutation(y.size)
         train, test = order[:10000], order[10000:]
         data = engine.data(X[train], y[train])
-        for clip in (4.0, 50.0):
+        for clip in clips:
             for schedule in (STOCK, *engine.extra, S1, S2, S1_SEQUENTIAL, S2_SEQUENTIAL):
                 result = cells.run(
                     f"split {seed}, clip {clip:g}, {schedule.name}",
@@ -264,13 +266,13 @@ def letter(engine: Engine, folder: Path, rounds: int, splits: int, cells: Cells)
     return rows
 
 
-def covtype(engine: Engine, folder: Path, rounds: int, cells: Cells) -> list[dict[str, Any]]:
+def covtype(engine: Engine, folder: Path, rounds: int, clips: Sequence[float], cells: Cells) -> list[dict[str, Any]]:
     """Test errors of 290506 on the split of the Fast ABC-Boost paper."""
     X, y, table = load(folder, "covtype")
     train = table["is_train_abcboost"].to_numpy(bool)
     data = engine.data(X[train], y[train])
     rows = []
-    for clip in (4.0, 50.0):
+    for clip in clips:
         for schedule in (STOCK, *engine.extra, S1, S2, S2_SEQUENTIAL):
             result = cells.run(
                 f"clip {clip:g}, {schedule.name}",
@@ -302,6 +304,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, help="default: 100 for cost, else 200")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--clips", type=float, nargs="+", default=[4.0, 50.0], help="leaf clips of the error tables")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     if arguments.data is None:
@@ -312,9 +315,9 @@ def main() -> None:
     if arguments.command == "cost":
         rows = cost(engine, folder, arguments.rounds or 100, arguments.repeats)
     elif arguments.command == "letter":
-        rows = letter(engine, folder, arguments.rounds or 200, arguments.splits, cells)
+        rows = letter(engine, folder, arguments.rounds or 200, arguments.splits, arguments.clips, cells)
     else:
-        rows = covtype(engine, folder, arguments.rounds or 200, cells)
+        rows = covtype(engine, folder, arguments.rounds or 200, arguments.clips, cells)
     print_table(rows)
     if arguments.json:
         packages = (engine.package, "numpy", "numba", "scikit-learn")
