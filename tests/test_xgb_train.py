@@ -428,6 +428,8 @@ def test_the_guard_shortens_the_model_as_well(data):
     )
     for m, training_time in enumerate(recorder.seen, start=1):
         assert np.abs(booster.predict(other, iteration_range=(0, m)) - training_time).max() < 1e-5
+    assert int(booster.attr("guarded_rounds")) > 0
+    assert quiet(PARAMS, matrix, 3, **SCHEDULE).attr("guarded_rounds") == "0"
 
 
 def test_leaf_clip_is_max_delta_step(data):

@@ -86,7 +86,9 @@ class LiveBooster(Booster):
 
     def to_stock(self) -> Booster:
         """Put the rounds so far together as a stock booster with the parameters of the run."""
-        attributes = self._attributes | {"base_classes": json.dumps(self._schedule.bases)}
+        guarded = 0 if self._training is None else self._training.guarded_rounds
+        own = {"base_classes": json.dumps(self._schedule.bases), "guarded_rounds": str(guarded)}
+        attributes = self._attributes | own
         return with_model(self._start, extend_model(self._document, self._rounds, attributes))
 
     def reset(self) -> Booster:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,6 +26,8 @@ from abc_plugins.xgb.growing import Grower, GrownTrees
 from abc_plugins.xgb.settings import ABCSettings, RoundSettings
 from abc_plugins.xgb.stock import StockRound
 from abc_plugins.xgb.trees import TreeBytes
+
+_logger = logging.getLogger("abc_plugins")
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,11 @@ class RoundMaker:
     matrix : DMatrix
     scores : ABCScores
     settings : ABCSettings
+
+    Attributes
+    ----------
+    guarded_rounds : int
+        Rounds whose step the guard shortened or replaced.
     """
 
     def __init__(self, matrix: DMatrix, scores: ABCScores, settings: ABCSettings) -> None:
@@ -128,6 +136,7 @@ class RoundMaker:
         self._grower = Grower(matrix)
         self._renews = settings.leaf_values == "sequential"
         self._guard = settings.guard
+        self.guarded_rounds = 0
 
     def make(self, settings: RoundSettings, iteration: int) -> Round:
         """Do one round and record it."""
@@ -135,16 +144,28 @@ class RoundMaker:
         grown, additions = self._grow(settings, _pairs_to_grow(plan.candidates, self.scores.n_classes), iteration)
         step = self._best_step(plan, grown, additions, settings.leaf_step)
         factor = self._guarded_factor(step, additions)
-        if factor == 0.0 and step.base != CLASSIC:
+        replaced = factor == 0.0 and step.base != CLASSIC
+        if replaced:
             # No part of the step helped: a classic round in its place.
             grown, additions = self._grow(settings, classic_pairs(self.scores.n_classes), iteration)
             step = self._step(CLASSIC, grown, additions, settings.leaf_step)
             factor = self._guarded_factor(step, additions)
+        if factor < 1.0 or replaced:
+            self._count_guarded_round()
         if factor > 0.0:
             self.scores.accept(step.base)
         else:
             self.scores.skip(step.base)
         return Round(step, factor)
+
+    def _count_guarded_round(self) -> None:
+        if self.guarded_rounds == 0:
+            _logger.info(
+                "Round %d would have raised the training loss: the guard shortened its step. Further rounds are only "
+                "counted.",
+                len(self.scores.schedule.bases) + 1,
+            )
+        self.guarded_rounds += 1
 
     def _grow(self, settings: RoundSettings, pairs: list[Pair], iteration: int) -> tuple[GrownTrees, AnyArray]:
         grown = self._grower.grow(settings.tree_params, self.scores, pairs, iteration)
