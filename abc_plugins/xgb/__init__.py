@@ -1,0 +1,11 @@
+"""ABC-Boost on XGBoost: xgboost's own API with an adaptive base class, and stock XGBoost models as the result."""
+
+from __future__ import annotations
+
+from abc_plugins.xgb.callback import ABCBoost
+from abc_plugins.xgb.classifier import ABCXGBClassifier
+from abc_plugins.xgb.exporting import export
+from abc_plugins.xgb.stock import base_classes
+from abc_plugins.xgb.training import cv, train
+
+__all__ = ["ABCBoost", "ABCXGBClassifier", "base_classes", "cv", "export", "train"]

@@ -1,0 +1,185 @@
+"""ABC-Boost on a Dask cluster: xgboost.dask's API with an adaptive base class.
+
+Every worker runs the same rounds on its own rows. Besides the histograms that XGBoost adds up over the workers, they
+add up the loss of every class and the trial losses of a search, so that all choose the same base class and grow the
+same trees. Workers need abc_plugins installed; whoever predicts with the booster does not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import distributed
+import xgboost.dask
+from xgboost import Booster
+from xgboost.callback import TrainingCallback
+from xgboost.collective import Config
+from xgboost.core import XGBoostError
+from xgboost.dask import (
+    DaskDMatrix,
+    DaskQuantileDMatrix,
+    DaskXGBClassifier,
+    inplace_predict,
+    predict,
+)
+
+from abc_plugins.core.checks import fail
+from abc_plugins.xgb.callback import ABCBoost
+from abc_plugins.xgb.estimator import ABCEstimator
+from abc_plugins.xgb.evaluating import CustomMetric
+from abc_plugins.xgb.settings import LEAF_CLIP, check_params
+
+__all__ = ["ABCDaskXGBClassifier", "DaskDMatrix", "DaskQuantileDMatrix", "inplace_predict", "predict", "train"]
+
+_NOTICE_SECONDS = 1.0  # the other workers may learn of a death before the scheduler does
+
+
+def train(
+    client: Any,
+    params: Mapping[str, Any],
+    dtrain: DaskDMatrix,
+    num_boost_round: int = 10,
+    *,
+    evals: Sequence[tuple[DaskDMatrix, str]] | None = None,
+    early_stopping_rounds: int | None = None,
+    xgb_model: Booster | None = None,
+    verbose_eval: bool | int = True,
+    callbacks: Sequence[TrainingCallback] | None = None,
+    custom_metric: CustomMetric | None = None,
+    coll_cfg: Config | None = None,
+    search: int | str = 2,
+    gap: int = 10,
+    warmup: int = 10,
+    leaf_clip: float | None = LEAF_CLIP,
+    leaf_values: str = "paper",
+    guard: bool = True,
+) -> Any:
+    """Train an ABC-Boost model on a Dask cluster; `xgboost.dask.train` with an adaptive base class.
+
+    Parameters
+    ----------
+    client : distributed.Client or None
+        None is the current client.
+    params : dict
+        XGBoost's parameters, with `num_class`. `objective` is "multi:softprob" unless given.
+    dtrain : DaskDMatrix
+        Training data; labels are class indices.
+    num_boost_round, evals, early_stopping_rounds, xgb_model, verbose_eval, callbacks, custom_metric, coll_cfg
+        As in `xgboost.dask.train`. Built-in metrics are those of all rows; early stopping rests on them.
+    search, gap, warmup, leaf_clip, leaf_values, guard
+        As in `abc_plugins.xgb.train`.
+
+    Returns
+    -------
+    results : dict
+        "booster", a stock xgboost.Booster, and "history", the evaluation metrics. An asynchronous client gives an
+        awaitable of it.
+    """
+    abc = ABCBoost(search=search, gap=gap, warmup=warmup, leaf_clip=leaf_clip, leaf_values=leaf_values, guard=guard)
+    params = _with_objective(params)
+    client = distributed.get_client() if client is None else client
+    return _name_lost_workers(
+        client,
+        lambda: xgboost.dask.train(
+            client,
+            params,
+            dtrain,
+            num_boost_round,
+            evals=evals,
+            early_stopping_rounds=early_stopping_rounds,
+            xgb_model=xgb_model,
+            verbose_eval=verbose_eval,
+            callbacks=[abc, *(callbacks or ())],
+            custom_metric=custom_metric,
+            coll_cfg=coll_cfg,
+        ),
+    )
+
+
+def _with_objective(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters with an objective; the rows are spread out, and their classes are not counted."""
+    filled = {"objective": "multi:softprob", **check_params(params)}
+    if str(filled["objective"]).startswith("multi:") and "num_class" not in filled:
+        fail("num_class", None, "given in params: the number of classes of all rows on all workers")
+    return filled
+
+
+class ABCDaskXGBClassifier(ABCEstimator, DaskXGBClassifier):
+    """ABC-Boost on a Dask cluster with XGBoost's scikit-learn interface.
+
+    Everything that `xgboost.dask.DaskXGBClassifier` takes and offers works as there.
+
+    Parameters
+    ----------
+    search, gap, warmup, leaf_clip, leaf_values, guard
+        As in `abc_plugins.xgb.train`.
+    **kwargs
+        All parameters of `xgboost.dask.DaskXGBClassifier`.
+
+    Attributes
+    ----------
+    base_classes_ : list of int
+        Base class of every round, -1 for a classic round.
+    """
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sample_weight: Any = None,
+        base_margin: Any = None,
+        eval_set: Sequence[tuple[Any, Any]] | None = None,
+        verbose: bool | int | None = True,
+        xgb_model: Any = None,
+        sample_weight_eval_set: Sequence[Any] | None = None,
+        base_margin_eval_set: Sequence[Any] | None = None,
+        feature_weights: Any = None,
+    ) -> Any:
+        """Fit the model; the arguments are those of `DaskXGBClassifier.fit`."""
+        arguments = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+        fit = super().fit
+        if self.client.asynchronous:
+            return self._fit_later(lambda: fit(**arguments))
+        with self._abc_training():
+            return _name_lost_workers(self.client, lambda: fit(**arguments))
+
+    async def _fit_later(self, fit: Callable[[], Any]) -> Any:
+        with self._abc_training():
+            return await _name_lost_workers(self.client, fit)
+
+
+def _name_lost_workers(client: Any, training: Callable[[], Any]) -> Any:
+    """Run the training; if a worker dies under it, say so in place of whatever Dask or XGBoost tripped over."""
+    if client.asynchronous:
+        return _name_lost_workers_later(client, training)
+    before = set(client.nthreads())
+    try:
+        return training()
+    except Exception as error:
+        if isinstance(error, XGBoostError):
+            time.sleep(_NOTICE_SECONDS)
+        _raise_if_lost(before - set(client.nthreads()), error)
+        raise
+
+
+async def _name_lost_workers_later(client: Any, training: Callable[[], Any]) -> Any:
+    before = set(await client.nthreads())
+    try:
+        return await training()
+    except Exception as error:
+        if isinstance(error, XGBoostError):
+            await asyncio.sleep(_NOTICE_SECONDS)
+        _raise_if_lost(before - set(await client.nthreads()), error)
+        raise
+
+
+def _raise_if_lost(lost: set[str], error: Exception) -> None:
+    if lost:
+        raise RuntimeError(
+            f"training has lost the worker {', '.join(sorted(lost))}, and there is no model. Start it again with the "
+            "workers that are left, or continue a checkpoint with xgb_model."
+        ) from error

@@ -1,0 +1,74 @@
+"""Evaluation metrics of an ABC model while it is trained.
+
+XGBoost itself computes them: a booster without trees is given the scores as margins of a matrix that holds nothing
+but labels and weights. So every metric has XGBoost's own value, also where workers of a cluster share the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from xgboost import Booster, DMatrix
+
+from abc_plugins.core.arrays import AnyArray, Floats
+
+CustomMetric = Callable[[AnyArray, DMatrix], Any]
+Scored = tuple[DMatrix, str, Floats]
+"""A matrix, its name and its scores of shape (n_classes, n_samples)."""
+
+
+class Metrics:
+    """The evaluation metrics of one training run.
+
+    Parameters
+    ----------
+    params : dict
+        Objective, metrics, threads.
+    n_classes : int
+    """
+
+    def __init__(self, params: Mapping[str, Any], n_classes: int) -> None:
+        self._params = {**params, "num_class": n_classes, "base_score": 0.0}
+        self._shadows: dict[int, DMatrix] = {}
+
+    def evaluate(self, sets: Sequence[Scored], iteration: int) -> str:
+        """Evaluate the metrics of the parameters; the line that `Booster.eval_set` returns."""
+        shadows = [(self._shadow(matrix, scores), name) for matrix, name, scores in sets]
+        if not shadows:
+            return f"[{iteration}]"
+        booster = Booster(self._params, [shadow for shadow, _ in shadows])
+        return booster.eval_set(shadows, iteration)
+
+    def _shadow(self, matrix: DMatrix, scores: Floats) -> DMatrix:
+        """Labels, weights and scores of `matrix`."""
+        shadow = self._shadows.get(id(matrix))
+        if shadow is None:
+            weights = matrix.get_weight()
+            shadow = DMatrix(
+                np.zeros((matrix.num_row(), 1), dtype=np.float32),
+                label=matrix.get_label(),
+                weight=weights if weights.size else None,
+                nthread=int(self._params.get("nthread", 0)) or None,
+            )
+            self._shadows[id(matrix)] = shadow
+        shadow.set_base_margin(np.ascontiguousarray(scores.T, dtype=np.float32))
+        return shadow
+
+
+def custom_metric_line(metric: CustomMetric, sets: Sequence[Scored], *, output_margin: bool) -> str:
+    """Evaluate a user's metric, which gets probabilities of shape (n_samples, n_classes), or margins."""
+    line = ""
+    for matrix, name, scores in sets:
+        margins = np.ascontiguousarray(scores.T, dtype=np.float32)
+        result = metric(margins if output_margin else softmax(margins), matrix)
+        for metric_name, value in result if isinstance(result, list) else [result]:
+            line += f"\t{name}-{metric_name}:{value:f}"
+    return line
+
+
+def softmax(margins: AnyArray) -> AnyArray:
+    """Probabilities of margins of shape (n_samples, n_classes)."""
+    powers = np.exp(margins - margins.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)

@@ -1,0 +1,99 @@
+"""Grow the trees of one round with XGBoost.
+
+Every round has a booster of its own with one output a tree, on the user's DMatrix, whose bins all boosters share.
+Its margins start at 0, so that after the round they are what each tree adds, without the rounding that the
+difference of two float32 sums would have; and a search can have as many outputs as it has pairs of classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xgboost import Booster, DMatrix
+
+from abc_plugins.core.arrays import AnyArray
+from abc_plugins.core.driver import ABCScores, Pair
+from abc_plugins.xgb.trees import Document, TreeBytes, read_trees
+from abc_plugins.xgb.ubjson import decode
+
+
+@dataclass(frozen=True)
+class GrownTrees:
+    """The trees that one booster grew.
+
+    Attributes
+    ----------
+    pairs : list of (plus, minus)
+        The classes of every output of the booster.
+    booster : Booster
+    trees : list of list of TreeBytes
+        The trees of every output, one unless `num_parallel_tree` says otherwise.
+    categories : dict
+        The categories of the features as the model keeps them.
+    """
+
+    pairs: list[Pair]
+    booster: Booster
+    trees: list[list[TreeBytes]]
+    categories: Document
+
+    def additions(self, matrix: DMatrix) -> AnyArray:
+        """Compute what every output adds to the rows of `matrix`, shape (n_pairs, n_samples), float32."""
+        with without_base_margin(matrix):
+            margins = self.booster.predict(matrix, output_margin=True, strict_shape=True)
+        return np.ascontiguousarray(margins.reshape(matrix.num_row(), len(self.pairs)).T)
+
+
+class Grower:
+    """Grows trees on one matrix.
+
+    Parameters
+    ----------
+    matrix : DMatrix
+    """
+
+    def __init__(self, matrix: DMatrix) -> None:
+        self._matrix = matrix
+        self._derivatives: AnyArray = np.empty((2, 0, matrix.num_row()), dtype=np.float32)
+
+    def grow(self, params: Mapping[str, Any], scores: ABCScores, pairs: Sequence[Pair], iteration: int) -> GrownTrees:
+        """Grow one tree (or `num_parallel_tree`) for every pair from the derivatives at the current scores."""
+        matrix = self._matrix
+        if self._derivatives.shape[1] < len(pairs):
+            self._derivatives = np.empty((2, len(pairs), matrix.num_row()), dtype=np.float32)
+        gradients, hessians = self._derivatives[:, : len(pairs)]
+        scores.gradients(pairs, gradients, hessians)
+        outputs = {"objective": "multi:softprob", "num_class": len(pairs), "base_score": 0.0}
+        with without_base_margin(matrix):
+            booster = Booster({**params, **outputs}, [matrix])
+            # Margins must exist before the round, or the updater cannot add the new leaves to them.
+            booster.predict(matrix, output_margin=True, training=True)
+            booster.boost(matrix, iteration=iteration, grad=gradients.T, hess=hessians.T)
+        model = read_model(booster)["learner"]["gradient_booster"]["model"]
+        trees: list[list[TreeBytes]] = [[] for _ in pairs]
+        for output, tree in zip(model["tree_info"], model["trees"], strict=True):
+            trees[output].append(tree)
+        return GrownTrees(list(pairs), booster, trees, model.get("cats", {}))
+
+
+def read_model(booster: Booster) -> Document:
+    """Decode a booster's model; `trees` holds `TreeBytes`."""
+    return decode(booster.save_raw("ubj"), {"trees": read_trees})
+
+
+@contextmanager
+def without_base_margin(matrix: DMatrix) -> Iterator[None]:
+    """Take the user's margins, which have one column a class, off `matrix` while a round's booster sees it."""
+    margins = matrix.get_base_margin()
+    if margins.size == 0:
+        yield
+        return
+    matrix.set_base_margin(np.empty(0, dtype=np.float32))
+    try:
+        yield
+    finally:
+        matrix.set_base_margin(margins)

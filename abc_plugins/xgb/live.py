@@ -1,0 +1,223 @@
+"""The booster of a training run: XGBoost's own loop and callbacks drive it, and every round of it is an ABC round.
+
+`LiveBooster` is an `xgboost.Booster` whose `update` adds a round of ABC-Boost and whose `eval_set` evaluates the
+scores of it. Whatever else a callback does with it - save, slice, pickle, predict - happens on a stock model that is
+put together when it is needed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xgboost import Booster, DMatrix, collective
+
+from abc_plugins.core.arrays import AnyArray, Floats
+from abc_plugins.core.checks import fail
+from abc_plugins.core.driver import ABCScores
+from abc_plugins.core.parallel import Workers
+from abc_plugins.core.schedule import BaseClassSchedule
+from abc_plugins.xgb.evaluating import CustomMetric, Metrics, Scored, custom_metric_line
+from abc_plugins.xgb.growing import read_model
+from abc_plugins.xgb.rounds import Round, RoundMaker
+from abc_plugins.xgb.settings import ABCSettings, RoundSettings
+from abc_plugins.xgb.stock import StockRound, base_classes, extend_model, with_model
+from abc_plugins.xgb.trees import Document
+
+
+class LiveBooster(Booster):
+    """An ABC model in training.
+
+    Parameters
+    ----------
+    start : Booster
+        Has the user's parameters, and the trees of the model that is continued, if any.
+    settings : ABCSettings
+    """
+
+    def __init__(self, start: Booster, settings: ABCSettings) -> None:
+        self._stale = False
+        super().__init__()
+        self._start = start
+        self._settings = settings
+        self._round_settings = RoundSettings.of(start, settings)
+        if start.num_boosted_rounds() == 0 and _starts_from_average(start):
+            start.set_param("base_score", 0.0)
+        self._schedule = BaseClassSchedule(
+            self._round_settings.n_classes, search=settings.search, gap=settings.gap, warmup=settings.warmup
+        )
+        for base in base_classes(start):
+            self._schedule.record(base)
+        self._document: Document = read_model(start)
+        self._attributes: dict[str, str] = start.attributes()
+        self._rounds: list[StockRound] = []
+        self._metrics = Metrics(self._round_settings.metric_params, self._round_settings.n_classes)
+        self._workers = Workers(self._round_settings.n_threads)
+        self._training: RoundMaker | None = None
+        self._evaluated: dict[int, _EvaluatedScores] = {}
+        self._last: Round | None = None
+        self._stale = True
+
+    # The C model behind the inherited methods is brought up to date when one of them asks for it.
+
+    @property
+    def handle(self) -> Any:
+        """The C handle of a stock model of all rounds so far."""
+        if self._stale:
+            self._stale = False
+            self.load_model(self.to_stock().save_raw("ubj"))
+        return self._handle
+
+    @handle.setter
+    def handle(self, handle: Any) -> None:
+        self._handle = handle
+
+    def __del__(self) -> None:
+        self._stale = False
+        super().__del__()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.to_stock().__getstate__()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Booster, (None, None, self.to_stock())
+
+    def to_stock(self) -> Booster:
+        """Put the rounds so far together as a stock booster with the parameters of the run."""
+        guarded = 0 if self._training is None else self._training.guarded_rounds
+        own = {"base_classes": json.dumps(self._schedule.bases), "guarded_rounds": str(guarded)}
+        attributes = self._attributes | own
+        return with_model(self._start, extend_model(self._document, self._rounds, attributes))
+
+    def reset(self) -> Booster:
+        """End the run: free what it held, and return the stock booster.
+
+        `xgboost.train` returns what `reset` of its booster returns, and has called all callbacks by then.
+        """
+        self._workers.close()
+        return self.to_stock()
+
+    # What training and its callbacks call round after round
+
+    def update(self, dtrain: DMatrix, iteration: int, fobj: Any = None) -> None:
+        """Add one round."""
+        if fobj is not None:
+            fail("obj", fobj, "None: ABC-Boost is the objective", TypeError)
+        self._last = self._maker(dtrain).make(self._round_settings, iteration)
+        self._rounds.append(self._last.to_stock())
+        if len(self._rounds) == 1 and not self._start.num_boosted_rounds():
+            self._document["learner"]["gradient_booster"]["model"]["cats"] = self._last.grown.categories
+        self._stale = True
+
+    def eval_set(
+        self,
+        evals: Sequence[tuple[DMatrix, str]],
+        iteration: int = 0,
+        feval: CustomMetric | None = None,
+        output_margin: bool = True,
+    ) -> str:
+        """Evaluate all metrics on all sets at the current scores."""
+        sets: list[Scored] = [(matrix, name, self._scores_of(matrix)) for matrix, name in evals]
+        line = self._metrics.evaluate(sets, iteration)
+        return line if feval is None else line + custom_metric_line(feval, sets, output_margin=output_margin)
+
+    def set_param(self, params: Any, value: str | None = None) -> None:
+        """Change parameters from the next round on."""
+        if not hasattr(self, "_start"):  # Booster.__init__ sets the parameters it was given: none
+            return
+        self._start.set_param(params, value)
+        self._round_settings = RoundSettings.of(self._start, self._settings)
+        self._stale = True
+
+    def set_attr(self, **kwargs: Any) -> None:
+        """Set attributes of the model; None deletes one."""
+        for name, value in kwargs.items():
+            if value is None:
+                self._attributes.pop(name, None)
+            else:
+                self._attributes[name] = str(value)
+        self._stale = True
+
+    def attr(self, key: str) -> str | None:
+        """Get an attribute of the model."""
+        return self._attributes.get(key)
+
+    def attributes(self) -> dict[str, str | None]:
+        """Get all attributes of the model."""
+        return dict(self._attributes)
+
+    def num_boosted_rounds(self) -> int:
+        """Count the rounds."""
+        return len(self._schedule.bases)
+
+    def _maker(self, matrix: DMatrix) -> RoundMaker:
+        if self._training is None:
+            weights = matrix.get_weight()
+            scores = ABCScores(
+                _labels(matrix, self._schedule.n_classes),
+                weights if weights.size else None,
+                self._start_margins(matrix),
+                self._schedule,
+                self._workers,
+                reduce_sums,
+            )
+            self._training = RoundMaker(matrix, scores, self._settings)
+        if self._training.matrix is not matrix:
+            fail("dtrain", "another DMatrix", "the one of the rounds before")
+        return self._training
+
+    def _scores_of(self, matrix: DMatrix) -> Floats:
+        """Scores of any matrix, shape (n_classes, n_samples); a matrix seen in the round before costs one round."""
+        if self._training is not None and matrix is self._training.matrix:
+            return self._training.scores.scores
+        n_rounds = len(self._rounds)
+        seen = self._evaluated.get(id(matrix))
+        if seen is None and n_rounds == 1:
+            seen = _EvaluatedScores(matrix, self._start_margins(matrix), 0)
+        if seen is not None and self._last is not None and seen.n_rounds == n_rounds - 1:
+            self._last.add_to(seen.scores, matrix)
+            seen.n_rounds += 1
+        elif seen is None or seen.n_rounds != n_rounds:
+            margins = self.to_stock().predict(matrix, output_margin=True)
+            seen = _EvaluatedScores(matrix, margins.T.astype(np.float64), n_rounds)
+        self._evaluated[id(matrix)] = seen
+        return seen.scores
+
+    def _start_margins(self, matrix: DMatrix) -> Floats:
+        margins = self._start.predict(matrix, output_margin=True, strict_shape=True)
+        return margins.reshape(matrix.num_row(), self._schedule.n_classes).T.astype(np.float64)
+
+
+class _EvaluatedScores:
+    """Scores of an evaluation set after some rounds; holds the set, so that its id stays its own."""
+
+    def __init__(self, matrix: DMatrix, scores: Floats, n_rounds: int) -> None:
+        self.matrix = matrix
+        self.scores = np.ascontiguousarray(scores)
+        self.n_rounds = n_rounds
+
+
+def reduce_sums(sums: Floats) -> Floats:
+    """Add the sums of all workers of a cluster; all workers get the same, bit for bit."""
+    if collective.get_world_size() == 1:
+        return sums
+    return collective.allreduce(sums, collective.Op.SUM).reshape(sums.shape)
+
+
+def _starts_from_average(booster: Booster) -> bool:
+    """Whether XGBoost would estimate starting scores; the user gave no `base_score`."""
+    config = json.loads(booster.save_config())
+    return bool(int(config["learner"]["learner_model_param"].get("boost_from_average", 0)))
+
+
+def _labels(matrix: DMatrix, n_classes: int) -> AnyArray:
+    """Class indices of the rows. All workers of a cluster fail together, so that none waits for the others."""
+    labels = matrix.get_label()
+    missing = labels.size != matrix.num_row()
+    bad = labels[(labels != np.floor(labels)) | (labels < 0) | (labels >= n_classes)]
+    if reduce_sums(np.array([bad.size + missing], dtype=np.float64))[0] > 0:
+        value = "no label for some row" if missing else (bad[0] if bad.size else "another value on another worker")
+        fail("label", value, f"a class index from 0 to num_class - 1 = {n_classes - 1} for every row")
+    return labels.astype(np.int32)

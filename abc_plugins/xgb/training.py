@@ -1,0 +1,152 @@
+"""`train` and `cv` with the signatures of xgboost's own, and the schedule of the base class."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import xgboost
+from xgboost import Booster, DMatrix
+from xgboost.callback import TrainingCallback
+
+from abc_plugins.xgb.callback import ABCBoost
+from abc_plugins.xgb.evaluating import CustomMetric
+from abc_plugins.xgb.settings import LEAF_CLIP, check_params
+
+
+def train(
+    params: Mapping[str, Any],
+    dtrain: DMatrix,
+    num_boost_round: int = 10,
+    *,
+    evals: Sequence[tuple[DMatrix, str]] | None = None,
+    maximize: bool | None = None,
+    early_stopping_rounds: int | None = None,
+    evals_result: dict[str, Any] | None = None,
+    verbose_eval: bool | int | None = True,
+    xgb_model: str | os.PathLike[str] | Booster | bytearray | None = None,
+    callbacks: Sequence[TrainingCallback] | None = None,
+    custom_metric: CustomMetric | None = None,
+    search: int | str = 2,
+    gap: int = 10,
+    warmup: int = 10,
+    leaf_clip: float | None = LEAF_CLIP,
+    leaf_values: str = "paper",
+    guard: bool = True,
+) -> Booster:
+    """Train an ABC-Boost model with XGBoost; `xgboost.train` with an adaptive base class.
+
+    Parameters
+    ----------
+    params : dict
+        XGBoost's parameters. `objective` is "multi:softprob" (default) or "multi:softmax"; without `num_class` the
+        classes are counted. Two classes are left to XGBoost's own objective.
+    dtrain : DMatrix
+        Training data; labels are class indices.
+    num_boost_round, evals, maximize, early_stopping_rounds, evals_result, verbose_eval, xgb_model, callbacks
+        As in `xgboost.train`. A model to continue may be a stock one or an ABC one; its rounds count.
+    custom_metric : callable, optional
+        As in `xgboost.train` with a built-in objective: it is given probabilities.
+    search : int or "all", default=2
+        s: classes tried as base in a search, those with the largest training loss.
+    gap : int, default=10
+        g: rounds that keep the base after a search.
+    warmup : int, default=10
+        w: classic rounds at the start.
+    leaf_clip : float or None, default=4.0
+        Largest leaf value before shrinkage, None for no limit; `max_delta_step` stands where it is given.
+    leaf_values : "paper" or "sequential", default="paper"
+        "sequential" renews the leaf values of a round tree by tree, each from the scores that the trees before left.
+    guard : bool, default=True
+        Halve the step of a round until the training loss does not rise.
+
+    Returns
+    -------
+    booster : xgboost.Booster
+        A stock model, which needs no abc_plugins.
+    """
+    abc = ABCBoost(search=search, gap=gap, warmup=warmup, leaf_clip=leaf_clip, leaf_values=leaf_values, guard=guard)
+    return xgboost.train(
+        with_objective(params, dtrain),
+        dtrain,
+        num_boost_round,
+        evals=evals,
+        maximize=maximize,
+        early_stopping_rounds=early_stopping_rounds,
+        evals_result=evals_result,
+        verbose_eval=verbose_eval,
+        xgb_model=xgb_model,
+        callbacks=[abc, *(callbacks or ())],
+        custom_metric=custom_metric,
+    )
+
+
+def cv(
+    params: Mapping[str, Any],
+    dtrain: DMatrix,
+    num_boost_round: int = 10,
+    *,
+    nfold: int = 3,
+    stratified: bool = False,
+    folds: Any = None,
+    metrics: str | Sequence[str] = (),
+    maximize: bool | None = None,
+    early_stopping_rounds: int | None = None,
+    fpreproc: Any = None,
+    as_pandas: bool = True,
+    verbose_eval: bool | int | None = None,
+    show_stdv: bool = True,
+    seed: int = 0,
+    callbacks: Sequence[TrainingCallback] | None = None,
+    shuffle: bool = True,
+    custom_metric: CustomMetric | None = None,
+    search: int | str = 2,
+    gap: int = 10,
+    warmup: int = 10,
+    leaf_clip: float | None = LEAF_CLIP,
+    leaf_values: str = "paper",
+    guard: bool = True,
+) -> Any:
+    """Cross-validate an ABC-Boost model; `xgboost.cv` with an adaptive base class, each fold with its own.
+
+    The arguments are those of `xgboost.cv` and `train`.
+
+    Returns
+    -------
+    history : pandas.DataFrame, or dict without pandas or with `as_pandas=False`
+    """
+    abc = ABCBoost(search=search, gap=gap, warmup=warmup, leaf_clip=leaf_clip, leaf_values=leaf_values, guard=guard)
+    return xgboost.cv(
+        with_objective(params, dtrain),
+        dtrain,
+        num_boost_round,
+        nfold=nfold,
+        stratified=stratified,
+        folds=folds,
+        metrics=metrics,
+        maximize=maximize,
+        early_stopping_rounds=early_stopping_rounds,
+        fpreproc=fpreproc,
+        as_pandas=as_pandas,
+        verbose_eval=verbose_eval,
+        show_stdv=show_stdv,
+        seed=seed,
+        callbacks=[abc, *(callbacks or ())],
+        shuffle=shuffle,
+        custom_metric=custom_metric,
+    )
+
+
+def with_objective(params: Mapping[str, Any], dtrain: DMatrix) -> dict[str, Any]:
+    """Return the parameters with an objective, and with the number of classes if they have none."""
+    filled = check_params(params)
+    if "num_class" not in filled and str(filled.get("objective", "multi:")).startswith("multi:"):
+        labels = dtrain.get_label()
+        n_classes = int(labels.max()) + 1 if labels.size else 0
+        if n_classes <= 2 and "objective" not in filled:
+            filled["objective"] = "binary:logistic"
+        else:
+            filled["num_class"] = n_classes
+    filled.setdefault("objective", "multi:softprob")
+    return filled
