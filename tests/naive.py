@@ -19,8 +19,8 @@ NOISE = 1e-9  # differences of gains below this share of the terms they are comp
 class Settings:
     """Parameters of `fit`, named and defaulted as in ABCBoostClassifier.
 
-    `leaf_values` is "newton" (all trees of a round from the same p, as in the paper) or "sequential" (leaf values are
-    set tree after tree, in order of class, each from the scores that the trees before it left).
+    `leaf_values` is "paper" (all trees of a round from the same p) or "sequential" (leaf values are set tree after
+    tree, in order of class, each from the scores that the trees before it left).
     """
 
     method: str = "abcrobustlogit"
@@ -34,7 +34,7 @@ class Settings:
     min_child_weight: float = 0.0
     reg_lambda: float = 0.0
     leaf_clip: float | None = 50.0
-    leaf_values: str = "newton"
+    leaf_values: str = "paper"
 
     @property
     def adaptive(self):
@@ -196,11 +196,15 @@ class Tree:
 
 
 def candidate_thresholds(X):
-    """For every feature the midpoints between neighbouring distinct values: every value has a bin of its own."""
+    """For every feature the midpoints between neighbouring distinct values: every value has a bin of its own.
+
+    A midpoint that rounds up to the larger value would not part them; then it is the smaller value.
+    """
     thresholds = []
     for x in X.T:
         values = np.unique(x[~np.isnan(x)])
-        thresholds.append(values[:-1] / 2 + values[1:] / 2)
+        middle = values[:-1] / 2 + values[1:] / 2
+        thresholds.append(np.where(middle < values[1:], middle, values[:-1]))
     return thresholds
 
 
@@ -211,20 +215,17 @@ def gain_term(G, H, reg_lambda):
 
 
 def ways_to_split(x, thresholds):
-    """All (threshold, missing_left) in order of preference, and which samples go left in each.
+    """All (threshold, missing_left), those that win a tie first, and which samples go left in each.
 
-    Missing values may go to either side, and may be parted from all others by the threshold inf. A threshold below
-    every value of the node parts nothing else, and is left out. Without missing values in the node, missing_left
-    does not matter here and is None.
+    Missing values may go to either side, and may be parted from all others by the threshold inf (or by one that lies
+    beyond all values of the node). Without missing values in the node, missing_left does not matter here and is None.
     """
     missing = np.isnan(x)
-    thresholds = thresholds[thresholds >= np.min(x, where=~missing, initial=math.inf)]
     below = x <= thresholds[:, None]
     if not missing.any():
         return [(threshold, None) for threshold in thresholds], below
-    ways = [(threshold, missing_left) for threshold in thresholds for missing_left in (True, False)]
-    goes_left = np.stack([below | missing, below], axis=1).reshape(-1, len(x))
-    return [*ways, (math.inf, False)], np.vstack([goes_left, ~missing])
+    ways = [(threshold, missing_left) for missing_left in (True, False) for threshold in thresholds]
+    return [*ways, (math.inf, False)], np.vstack([below | missing, below, ~missing])
 
 
 def best_split(X, z, h, weights, thresholds, settings):

@@ -169,15 +169,18 @@ class TestSplitting:
         assert (split.threshold, split.missing_left) == (math.inf, False)
         np.testing.assert_array_equal(split.goes_left(np.array([[9.0], [np.nan]])), [True, False])
 
-    def test_missing_values_are_not_parted_from_others_by_a_threshold_below_them(self):
+    def test_missing_values_may_be_parted_from_all_others_by_a_threshold_below_them(self):
         node, thresholds = np.array([[1.0], [2.0], [np.nan]]), [np.array([-3.0, 0.5, 1.5])]
         split = naive.best_split(node, np.array([1.0, 1, -2]), np.ones(3), np.ones(3), thresholds, self.settings)
-        assert (split.threshold, split.missing_left) == (math.inf, False)
+        assert (split.threshold, split.missing_left) == (-3.0, True)
 
     def test_missing_left_wins_ties(self):
         # {1} | {3, missing} and {1, missing} | {3} gain the same
         split = self.split([1.0, 3.0, np.nan], [1, -1, 0], h=[1, 1, 0])
         assert (split.threshold, split.missing_left) == (2.0, True)
+        # {1} | {2, 3, missing} and {1, 2, missing} | {3}
+        split = self.split([1.0, 2.0, 3.0, np.nan], [1, 0, -1, 0])
+        assert (split.threshold, split.missing_left) == (2.5, True)
 
     def test_without_missing_values_the_heavier_child_takes_later_ones(self):
         assert self.split([1.0, 2.0, 3.0], [9, 0, 0]).missing_left is False
@@ -404,7 +407,7 @@ class TestSequentialLeaves:
     @pytest.mark.parametrize("b", [naive.CLASSIC, 2])
     def test_same_trees_other_values(self, b, make_data):
         data = make_data(4, 80)
-        _, at_once, _ = self.trained_round(data, b, "newton")
+        _, at_once, _ = self.trained_round(data, b, "paper")
         _, in_turn, _ = self.trained_round(data, b, "sequential")
         assert [[list(n.rows) for n in t.nodes] for t in at_once] == [[list(n.rows) for n in t.nodes] for t in in_turn]
         assert [n.value for n in at_once[0].nodes] == [n.value for n in in_turn[0].nodes]
