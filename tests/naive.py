@@ -20,7 +20,8 @@ class Settings:
     """Parameters of `fit`, named and defaulted as in ABCBoostClassifier.
 
     `leaf_values` is "paper" (all trees of a round from the same p) or "sequential" (leaf values are set tree after
-    tree, in order of class, each from the scores that the trees before it left).
+    tree, in order of class, each from the scores that the trees before it left). `guard` halves the step of a round
+    that would raise the loss, up to 8 times, then tries a classic round, then none at all.
     """
 
     method: str = "abcrobustlogit"
@@ -35,6 +36,7 @@ class Settings:
     reg_lambda: float = 0.0
     leaf_clip: float | None = 50.0
     leaf_values: str = "paper"
+    guard: bool = True
 
     @property
     def adaptive(self):
@@ -119,7 +121,7 @@ def round_candidates(m, losses, last_base, settings):
     K, s, g, w = len(losses), settings.search, settings.gap, settings.warmup
     if not settings.adaptive or K == 2 or m < w:
         return []
-    if (m - w) % (g + 1) == 0:
+    if last_base is None or (m - w) % (g + 1) == 0:
         return worst_classes(losses, K if s == "all" else s)
     return [last_base]
 
@@ -187,6 +189,10 @@ class Tree:
         left = node.split.goes_left(X[rows])
         self._predict_node(node.left, X, rows[left], values)
         self._predict_node(node.right, X, rows[~left], values)
+
+    def scale(self, factor):
+        for node in self.nodes:
+            node.value *= factor
 
     def add_to(self, F, X):
         values = self.predict(X)
@@ -336,6 +342,31 @@ def train_round(X, y, weights, F, b, thresholds, settings):
     return trees, F
 
 
+def shortened(trees, F, F_after, X, y, weights):
+    """Scores after the round, halving its leaf values while the loss would rise; None if that does not help."""
+    for _ in range(9):
+        if total_loss(F_after, y, weights) <= total_loss(F, y, weights):
+            return F_after
+        F_after = F.copy()
+        for tree in trees:
+            tree.scale(0.5)
+            tree.add_to(F_after, X)
+    return None
+
+
+def guarded(b, trees, F, F_after, X, y, weights, thresholds, settings):
+    """Base, trees and scores of what the guard makes of a round."""
+    F_after = shortened(trees, F, F_after, X, y, weights)
+    if F_after is not None:
+        return b, trees, F_after
+    if b != CLASSIC:
+        trees, F_after = train_round(X, y, weights, F, CLASSIC, thresholds, settings)
+        return guarded(CLASSIC, trees, F, F_after, X, y, weights, thresholds, settings)
+    for tree in trees:
+        tree.scale(0.0)
+    return b, trees, F
+
+
 def fit(X, y, weights=None, *, n_classes=None, thresholds=None, settings=None):
     """Train on X of shape (N, n_features), class indices y and sample weights; a weight of 0 is an absent row."""
     settings = settings or Settings()
@@ -354,12 +385,17 @@ def fit(X, y, weights=None, *, n_classes=None, thresholds=None, settings=None):
         # Every candidate grows all its trees; that (k, b) and (b, k) are one tree is for the tests to see.
         trials = {b: train_round(X, y, weights, F, b, thresholds, settings) for b in candidates or [CLASSIC]}
         b = lowest(list(trials), [total_loss(F_trial, y, weights) for _, F_trial in trials.values()])
-        trees, F = trials[b]
-        base = b if candidates else None
+        model.trees_grown += len({frozenset((t.plus, t.minus)) for trees, _ in trials.values() for t in trees})
+        trees, F_after = trials[b]
+        planned = b
+        if settings.guard:
+            b, trees, F_after = guarded(b, trees, F, F_after, X, y, weights, thresholds, settings)
+        model.trees_grown += len(trees) if b != planned else 0
+        F = F_after
+        base = base if b == CLASSIC else b
         losses = class_losses(F, y, weights)
         model.rounds.append(trees)
         model.base_classes.append(b)
         model.train_loss.append(total_loss(F, y, weights))
-        model.trees_grown += len({frozenset((t.plus, t.minus)) for trees, _ in trials.values() for t in trees})
     model.F = F
     return model

@@ -56,6 +56,7 @@ def draw_case(number):
         "min_child_weight": float(rng.choice([0.0, 0.0, 0.7])),
         "reg_lambda": float(rng.choice([0.0, 0.0, 0.9])),
         "leaf_clip": [None, 50.0, 1.5][rng.integers(3)],
+        "leaf_values": str(rng.choice(["paper", "paper", "sequential"])),
     }
     weights = [None, "real", "integer", "zeros"][rng.integers(4)]
     return Case(n_classes, weights, float(rng.choice([0.0, 0.15])), number, settings)
@@ -65,7 +66,7 @@ CASES = [draw_case(number) for number in range(56)]
 
 
 def fit_native(data, n_jobs=1, **settings):
-    classifier = ABCBoostClassifier(**{"guard": False} | settings, n_jobs=n_jobs)
+    classifier = ABCBoostClassifier(**settings, n_jobs=n_jobs)
     return classifier.fit(data.X, data.y, sample_weight=data.weights)
 
 
@@ -155,7 +156,7 @@ def test_the_cases_cover_what_they_should():
         chosen = [case for case in CASES if case.settings["method"] == method]
         assert {case.weights for case in chosen} == {None, "real", "integer", "zeros"}
         assert {case.missing for case in chosen} == {0.0, 0.15}
-        for option in ("min_child_weight", "reg_lambda", "leaf_clip", "min_samples_leaf"):
+        for option in ("min_child_weight", "reg_lambda", "leaf_clip", "min_samples_leaf", "leaf_values"):
             assert len({case.settings[option] for case in chosen}) > 1
 
 
@@ -181,6 +182,42 @@ def test_late_rounds_with_vanishing_hessians(method):
     assert native.base_classes_.tolist() == oracle.base_classes
     np.testing.assert_allclose(native.train_loss_, oracle.train_loss, rtol=1e-6, atol=1e-11)
     assert native.train_loss_[-1] < 1e-6 * native.train_loss_[0]
+
+
+LONG_STEPS = {"n_estimators": 5, "learning_rate": 1.0, "num_leaves": 6, "min_samples_leaf": 4, "leaf_clip": 5.0}
+LONG_STEPS |= {"search": 1, "gap": 0, "warmup": 0}
+
+
+@pytest.mark.parametrize("guard", [True, False])
+def test_no_shrinkage(guard):
+    """With the worst class as base and no shrinkage the loss rises, unless the guard halves the steps."""
+    data = make_data(6, 60, seed=1)
+    native = fit_native(data, **LONG_STEPS, guard=guard)
+    rises = np.diff([60 * np.log(6), *native.train_loss_]) > 0
+    assert rises.any() != guard
+    assert (native.guarded_rounds_ > 0) == guard
+    assert_same_model(fit_oracle(data, **LONG_STEPS, guard=guard), native, data.X_test)
+
+
+def test_no_shrinkage_but_leaf_values_in_sequence():
+    """The same steps computed one after the other do not overshoot."""
+    data = make_data(6, 60, seed=1)
+    native = fit_native(data, **LONG_STEPS, leaf_values="sequential")
+    assert native.guarded_rounds_ == 0
+    assert_same_model(fit_oracle(data, **LONG_STEPS, leaf_values="sequential"), native, data.X_test)
+
+
+@pytest.mark.parametrize(
+    ("seed", "learning_rate", "bases"), [(1, 300.0, [0, -1, 0, -1]), (1, 1000.0, [-1] * 4), (2, 100.0, [1, -1, -1, -1])]
+)
+def test_hopeless_steps(seed, learning_rate, bases):
+    """So long that 8 halvings do not help: classic rounds instead, and rounds that add nothing."""
+    data = make_data(6, 60, seed=seed)
+    settings = {"n_estimators": 4, "learning_rate": learning_rate, "num_leaves": 3, "min_samples_leaf": 8}
+    settings |= {"search": 1, "gap": 2, "warmup": 0, "leaf_clip": None}
+    native = fit_native(data, **settings)
+    assert native.base_classes_.tolist() == bases
+    assert_same_model(fit_oracle(data, **settings), native, data.X_test)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.15])
