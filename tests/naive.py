@@ -223,10 +223,12 @@ def gain_term(G, H, reg_lambda):
 def ways_to_split(x, thresholds):
     """All (threshold, missing_left), those that win a tie first, and which samples go left in each.
 
-    Missing values may go to either side, and may be parted from all others by the threshold inf (or by one that lies
-    beyond all values of the node). Without missing values in the node, missing_left does not matter here and is None.
+    Missing values may go to either side, and may be parted from all others by the threshold inf. A threshold below
+    every value of the node parts nothing else, and is left out. Without missing values in the node, missing_left
+    does not matter here and is None.
     """
     missing = np.isnan(x)
+    thresholds = thresholds[thresholds >= np.min(x, where=~missing, initial=math.inf)]
     below = x <= thresholds[:, None]
     if not missing.any():
         return [(threshold, None) for threshold in thresholds], below

@@ -169,10 +169,10 @@ class TestSplitting:
         assert (split.threshold, split.missing_left) == (math.inf, False)
         np.testing.assert_array_equal(split.goes_left(np.array([[9.0], [np.nan]])), [True, False])
 
-    def test_missing_values_may_be_parted_from_all_others_by_a_threshold_below_them(self):
+    def test_missing_values_are_not_parted_from_others_by_a_threshold_below_them(self):
         node, thresholds = np.array([[1.0], [2.0], [np.nan]]), [np.array([-3.0, 0.5, 1.5])]
         split = naive.best_split(node, np.array([1.0, 1, -2]), np.ones(3), np.ones(3), thresholds, self.settings)
-        assert (split.threshold, split.missing_left) == (-3.0, True)
+        assert (split.threshold, split.missing_left) == (math.inf, False)
 
     def test_missing_left_wins_ties(self):
         # {1} | {3, missing} and {1, missing} | {3} gain the same
