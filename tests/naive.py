@@ -19,8 +19,9 @@ NOISE = 1e-9  # differences of gains below this share of the terms they are comp
 class Settings:
     """Parameters of `fit`, named and defaulted as in ABCBoostClassifier.
 
-    `leaf_values` is "newton" (all trees of a round from the same p, as in the paper) or "sequential" (leaf values are
-    set tree after tree, in order of class, each from the scores that the trees before it left).
+    `leaf_values` is "paper" (all trees of a round from the same p) or "sequential" (leaf values are set tree after
+    tree, in order of class, each from the scores that the trees before it left). `guard` halves the step of a round
+    that would raise the loss, up to 8 times, then tries a classic round, then none at all.
     """
 
     method: str = "abcrobustlogit"
@@ -34,7 +35,8 @@ class Settings:
     min_child_weight: float = 0.0
     reg_lambda: float = 0.0
     leaf_clip: float | None = 50.0
-    leaf_values: str = "newton"
+    leaf_values: str = "paper"
+    guard: bool = True
 
     @property
     def adaptive(self):
@@ -119,7 +121,7 @@ def round_candidates(m, losses, last_base, settings):
     K, s, g, w = len(losses), settings.search, settings.gap, settings.warmup
     if not settings.adaptive or K == 2 or m < w:
         return []
-    if (m - w) % (g + 1) == 0:
+    if last_base is None or (m - w) % (g + 1) == 0:
         return worst_classes(losses, K if s == "all" else s)
     return [last_base]
 
@@ -188,6 +190,10 @@ class Tree:
         self._predict_node(node.left, X, rows[left], values)
         self._predict_node(node.right, X, rows[~left], values)
 
+    def scale(self, factor):
+        for node in self.nodes:
+            node.value *= factor
+
     def add_to(self, F, X):
         values = self.predict(X)
         F[:, self.plus] += values
@@ -196,11 +202,15 @@ class Tree:
 
 
 def candidate_thresholds(X):
-    """For every feature the midpoints between neighbouring distinct values: every value has a bin of its own."""
+    """For every feature the midpoints between neighbouring distinct values: every value has a bin of its own.
+
+    A midpoint that rounds up to the larger value would not part them; then it is the smaller value.
+    """
     thresholds = []
     for x in X.T:
         values = np.unique(x[~np.isnan(x)])
-        thresholds.append(values[:-1] / 2 + values[1:] / 2)
+        middle = values[:-1] / 2 + values[1:] / 2
+        thresholds.append(np.where(middle < values[1:], middle, values[:-1]))
     return thresholds
 
 
@@ -211,7 +221,7 @@ def gain_term(G, H, reg_lambda):
 
 
 def ways_to_split(x, thresholds):
-    """All (threshold, missing_left) in order of preference, and which samples go left in each.
+    """All (threshold, missing_left), those that win a tie first, and which samples go left in each.
 
     Missing values may go to either side, and may be parted from all others by the threshold inf. A threshold below
     every value of the node parts nothing else, and is left out. Without missing values in the node, missing_left
@@ -222,9 +232,8 @@ def ways_to_split(x, thresholds):
     below = x <= thresholds[:, None]
     if not missing.any():
         return [(threshold, None) for threshold in thresholds], below
-    ways = [(threshold, missing_left) for threshold in thresholds for missing_left in (True, False)]
-    goes_left = np.stack([below | missing, below], axis=1).reshape(-1, len(x))
-    return [*ways, (math.inf, False)], np.vstack([goes_left, ~missing])
+    ways = [(threshold, missing_left) for missing_left in (True, False) for threshold in thresholds]
+    return [*ways, (math.inf, False)], np.vstack([below | missing, below, ~missing])
 
 
 def best_split(X, z, h, weights, thresholds, settings):
@@ -335,6 +344,31 @@ def train_round(X, y, weights, F, b, thresholds, settings):
     return trees, F
 
 
+def shortened(trees, F, F_after, X, y, weights):
+    """Scores after the round, halving its leaf values while the loss would rise; None if that does not help."""
+    for _ in range(9):
+        if total_loss(F_after, y, weights) <= total_loss(F, y, weights):
+            return F_after
+        F_after = F.copy()
+        for tree in trees:
+            tree.scale(0.5)
+            tree.add_to(F_after, X)
+    return None
+
+
+def guarded(b, trees, F, F_after, X, y, weights, thresholds, settings):
+    """Base, trees and scores of what the guard makes of a round."""
+    F_after = shortened(trees, F, F_after, X, y, weights)
+    if F_after is not None:
+        return b, trees, F_after
+    if b != CLASSIC:
+        trees, F_after = train_round(X, y, weights, F, CLASSIC, thresholds, settings)
+        return guarded(CLASSIC, trees, F, F_after, X, y, weights, thresholds, settings)
+    for tree in trees:
+        tree.scale(0.0)
+    return b, trees, F
+
+
 def fit(X, y, weights=None, *, n_classes=None, thresholds=None, settings=None):
     """Train on X of shape (N, n_features), class indices y and sample weights; a weight of 0 is an absent row."""
     settings = settings or Settings()
@@ -353,12 +387,17 @@ def fit(X, y, weights=None, *, n_classes=None, thresholds=None, settings=None):
         # Every candidate grows all its trees; that (k, b) and (b, k) are one tree is for the tests to see.
         trials = {b: train_round(X, y, weights, F, b, thresholds, settings) for b in candidates or [CLASSIC]}
         b = lowest(list(trials), [total_loss(F_trial, y, weights) for _, F_trial in trials.values()])
-        trees, F = trials[b]
-        base = b if candidates else None
+        model.trees_grown += len({frozenset((t.plus, t.minus)) for trees, _ in trials.values() for t in trees})
+        trees, F_after = trials[b]
+        planned = b
+        if settings.guard:
+            b, trees, F_after = guarded(b, trees, F, F_after, X, y, weights, thresholds, settings)
+        model.trees_grown += len(trees) if b != planned else 0
+        F = F_after
+        base = base if b == CLASSIC else b
         losses = class_losses(F, y, weights)
         model.rounds.append(trees)
         model.base_classes.append(b)
         model.train_loss.append(total_loss(F, y, weights))
-        model.trees_grown += len({frozenset((t.plus, t.minus)) for trees, _ in trials.values() for t in trees})
     model.F = F
     return model

@@ -178,6 +178,9 @@ class TestSplitting:
         # {1} | {3, missing} and {1, missing} | {3} gain the same
         split = self.split([1.0, 3.0, np.nan], [1, -1, 0], h=[1, 1, 0])
         assert (split.threshold, split.missing_left) == (2.0, True)
+        # {1} | {2, 3, missing} and {1, 2, missing} | {3}
+        split = self.split([1.0, 2.0, 3.0, np.nan], [1, 0, -1, 0])
+        assert (split.threshold, split.missing_left) == (2.5, True)
 
     def test_without_missing_values_the_heavier_child_takes_later_ones(self):
         assert self.split([1.0, 2.0, 3.0], [9, 0, 0]).missing_left is False
@@ -394,6 +397,52 @@ class TestBoosting:
         assert model.train_loss[1] == pytest.approx(min(losses))
 
 
+class TestGuard:
+    def stumps_after(self, X, y, F, b, values):
+        """A round whose trees of one leaf have the given values, and what the guard makes of it."""
+        pairs = naive.pairs_of_round(F.shape[1], b)
+        nodes = [naive.Node(np.arange(len(y)), len(y), None, value=value) for value in values]
+        trees = [naive.Tree(*pair, [node]) for pair, node in zip(pairs, nodes, strict=True)]
+        F_after = F.copy()
+        for tree in trees:
+            tree.add_to(F_after, X)
+        settings = naive.Settings(num_leaves=1)
+        return naive.guarded(b, trees, F, F_after, X, y, np.ones(len(y)), [np.empty(0)], settings)
+
+    def test_a_round_that_lowers_the_loss_is_left_alone(self):
+        X, y, F = np.zeros((3, 1)), np.array([2, 2, 2]), np.zeros((3, 3))
+        b, trees, F_after = self.stumps_after(X, y, F, 0, [0.0, 0.5])
+        assert (b, [tree.nodes[0].value for tree in trees]) == (0, [0.0, 0.5])
+        np.testing.assert_array_equal(F_after, [[-0.5, 0.0, 0.5]] * 3)
+
+    def test_a_step_is_halved_until_the_loss_does_not_rise(self):
+        # A step of t costs 3 log(2 + e^t) - 2 t, with its minimum at log 4
+        X, y, F = np.zeros((3, 1)), np.array([0, 2, 2]), np.zeros((3, 3))
+        b, trees, F_after = self.stumps_after(X, y, F, naive.CLASSIC, [0.0, 0.0, 8.0])
+        loss = [naive.total_loss(np.array([[0, 0, t]] * 3), y, np.ones(3)) for t in (0.0, 8.0, 4.0, 2.0)]
+        assert loss[1] > loss[2] > loss[0] > loss[3]
+        assert (b, trees[2].nodes[0].value) == (naive.CLASSIC, 2.0)
+        np.testing.assert_array_equal(F_after[:, 2], 2.0)
+
+    def test_a_step_uphill_becomes_a_classic_round(self):
+        X, y, F = np.zeros((3, 1)), np.array([0, 2, 2]), np.zeros((3, 3))
+        b, trees, F_after = self.stumps_after(X, y, F, 0, [0.0, -1.0])
+        assert b == naive.CLASSIC
+        assert len(trees) == 3
+        assert naive.total_loss(F_after, y, np.ones(3)) < 3 * math.log(3)
+
+    def test_a_classic_step_uphill_becomes_none_at_all(self):
+        X, y, F = np.zeros((3, 1)), np.array([0, 2, 2]), np.zeros((3, 3))
+        b, trees, F_after = self.stumps_after(X, y, F, naive.CLASSIC, [0.0, 0.0, -1.0])
+        assert (b, [tree.nodes[0].value for tree in trees]) == (naive.CLASSIC, [0.0, 0.0, 0.0])
+        assert F_after is F
+
+    def test_after_a_failed_first_base_the_next_round_searches_again(self):
+        settings = naive.Settings(search=1, gap=5, warmup=1)
+        assert naive.round_candidates(3, [1.0, 2.0, 3.0], None, settings) == [2]
+        assert naive.round_candidates(3, [1.0, 2.0, 3.0], 0, settings) == [0]
+
+
 class TestSequentialLeaves:
     def trained_round(self, data, b, leaf_values):
         F = np.random.default_rng(5).normal(size=(len(data.y), 4))
@@ -404,7 +453,7 @@ class TestSequentialLeaves:
     @pytest.mark.parametrize("b", [naive.CLASSIC, 2])
     def test_same_trees_other_values(self, b, make_data):
         data = make_data(4, 80)
-        _, at_once, _ = self.trained_round(data, b, "newton")
+        _, at_once, _ = self.trained_round(data, b, "paper")
         _, in_turn, _ = self.trained_round(data, b, "sequential")
         assert [[list(n.rows) for n in t.nodes] for t in at_once] == [[list(n.rows) for n in t.nodes] for t in in_turn]
         assert [n.value for n in at_once[0].nodes] == [n.value for n in in_turn[0].nodes]
