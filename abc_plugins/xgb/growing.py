@@ -16,7 +16,8 @@ import numpy as np
 from xgboost import Booster, DMatrix
 
 from abc_plugins.core.arrays import AnyArray
-from abc_plugins.core.driver import ABCScores, Pair
+from abc_plugins.core.driver import ABCScores
+from abc_plugins.core.pairs import Pair
 from abc_plugins.xgb.trees import Document, TreeBytes, read_trees
 from abc_plugins.xgb.ubjson import decode
 

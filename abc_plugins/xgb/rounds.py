@@ -14,13 +14,11 @@ from abc_plugins.core.driver import (
     ABCScores,
     LeafFinder,
     LeafStep,
-    Pair,
     add_trees,
-    base_pairs,
-    classic_pairs,
     pairs_of_base,
     search_pairs,
 )
+from abc_plugins.core.pairs import Pair, base_pairs, classic_pairs
 from abc_plugins.core.schedule import CLASSIC, RoundPlan
 from abc_plugins.xgb.growing import Grower, GrownTrees
 from abc_plugins.xgb.settings import ABCSettings, RoundSettings

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 from xgboost import Booster
 
-from abc_plugins.core.driver import Pair
+from abc_plugins.core.pairs import Pair
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.xgb.growing import read_model
 from abc_plugins.xgb.trees import Document, TreeBytes, read_trees

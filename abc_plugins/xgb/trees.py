@@ -34,7 +34,7 @@ _SCALAR_SIZES = _scalar_sizes()
 
 
 @kernel
-def _number(raw, at, size):  # type: ignore[no-untyped-def]
+def _number(raw, at, size):
     """Read the big-endian whole number of `size` bytes at `at`; not negative where it is used (lengths)."""
     number = np.int64(0)
     for i in range(size):
@@ -43,7 +43,7 @@ def _number(raw, at, size):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _skip_flat(raw, at, scalar_sizes):  # type: ignore[no-untyped-def]
+def _skip_flat(raw, at, scalar_sizes):
     """Return the byte behind a text, a number or an array of numbers that starts at `at`; -1 for anything else."""
     code = raw[at]
     if code == 83:  # S, length, text
@@ -58,7 +58,7 @@ def _skip_flat(raw, at, scalar_sizes):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _scan_tree(raw, at, keys, key_lengths, scalar_sizes, found):  # type: ignore[no-untyped-def]
+def _scan_tree(raw, at, keys, key_lengths, scalar_sizes, found):
     """Note where the values of `keys` start in the tree at `at`; the byte behind the tree, -1 if it is no tree."""
     depth = 0
     while True:
@@ -89,7 +89,7 @@ def _scan_tree(raw, at, keys, key_lengths, scalar_sizes, found):  # type: ignore
 
 
 @kernel
-def _scan_trees(raw, at, keys, key_lengths, scalar_sizes, found):  # type: ignore[no-untyped-def]
+def _scan_trees(raw, at, keys, key_lengths, scalar_sizes, found):
     """Note start, end and fields of every tree, one behind the other from `at` on."""
     for tree in range(found.shape[0]):
         found[tree, 0] = at
@@ -101,7 +101,7 @@ def _scan_trees(raw, at, keys, key_lengths, scalar_sizes, found):  # type: ignor
 
 
 @kernel
-def _flip_signs(raw, n_nodes, base_weights, left_children, split_conditions):  # type: ignore[no-untyped-def]
+def _flip_signs(raw, n_nodes, base_weights, left_children, split_conditions):
     """Negate the weight of every node, and the leaf values: the split conditions of nodes without children."""
     for node in range(n_nodes):
         raw[base_weights + 4 * node] ^= 0x80
