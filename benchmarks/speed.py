@@ -5,9 +5,9 @@
     python benchmarks/speed.py --scaling                   # cost against samples, features, classes and leaves
     python benchmarks/speed.py --to-accuracy letter10k     # time until LightGBM's best test error
 
-All engines get the same leaves, shrinkage, rounds and number of bins. Every fit runs in a process of its own, the engines
-take turns, and the best of several repeats counts. Kernels are compiled (or loaded) before the clock starts; that time is
-shown apart. Training time is binning plus boosting; loading the data is not part of it.
+All engines get the same leaves, shrinkage, rounds and number of bins. Every fit runs in a process of its own, the
+engines take turns, and the best of several repeats counts. Kernels are compiled (or loaded) before the clock starts;
+that time is shown apart. Training time is binning plus boosting; loading the data is not part of it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def make_data(name: str) -> tuple[Any, Any, Any, Any]:
 # Each engine prepares (untimed) and returns two functions: fit() -> model, and predict(model, X).
 
 
-def native(n_classes: int, rounds: int, threads: int, leaves: int, **params: Any) -> tuple[Callable, Callable]:
+def native(_n_classes: int, rounds: int, threads: int, leaves: int, **params: Any) -> tuple[Callable, Callable]:
     """Build the native booster."""
     from abc_plugins import ABCBoostClassifier
 
@@ -101,7 +101,7 @@ def xgboost(n_classes: int, rounds: int, threads: int, leaves: int, **params: An
     return fit, lambda model, X: model.inplace_predict(X)
 
 
-def sklearn(n_classes: int, rounds: int, threads: int, leaves: int) -> tuple[Callable, Callable]:
+def sklearn(_n_classes: int, rounds: int, _threads: int, leaves: int) -> tuple[Callable, Callable]:
     """Build scikit-learn's histogram gradient boosting; its threads are set by the environment."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
