@@ -1,6 +1,6 @@
 """How safe are cheap choices of the base class? Two grids of fits, resumable.
 
-    python benchmarks/robustness.py letter --jobs 2        # one data set, every setting of s, g, w, clip and leaf values
+    python benchmarks/robustness.py letter --jobs 2        # one data set, every s, g, w, clip and leaf values
     python benchmarks/robustness.py sets --jobs 2          # many data sets and splits, few settings, paired tests
     python benchmarks/robustness.py report                 # tables, and pictures into docs/images
 
