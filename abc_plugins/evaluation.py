@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from abc_plugins.core.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.checks import fail
-from abc_plugins.core.model import FlatTrees, Tree
+from abc_plugins.core.model import FlatTrees
 from abc_plugins.core.parallel import Workers
 from abc_plugins.core.predicting import add_tree_scores
 
@@ -42,9 +42,9 @@ class EvalSet:
     weights: Floats
     scores: Floats
 
-    def add_round(self, trees: Sequence[Tree], workers: Workers) -> None:
+    def add_round(self, trees: FlatTrees, workers: Workers) -> None:
         """Add the trees of one round to the scores."""
-        add_tree_scores(self.X, FlatTrees.from_rounds([trees]), 0, 1, self.scores, workers)
+        add_tree_scores(self.X, trees, 0, 1, self.scores, workers)
 
 
 def softmax(scores: Floats) -> Floats:

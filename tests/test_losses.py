@@ -33,7 +33,7 @@ def softmax_and_losses(scores, labels, weights, n_threads=1):
 
 def residuals_and_hessians(probabilities, labels, weights, plus, minus):
     z, h = np.full(labels.size, np.nan), np.full(labels.size, np.nan)
-    derivatives(probabilities, labels, weights, plus, minus, z, h)
+    derivatives(probabilities, labels, weights, plus, minus, 0, labels.size, z, h)
     return z, h
 
 

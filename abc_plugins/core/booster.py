@@ -21,7 +21,7 @@ from abc_plugins.core.leaves import (
     trial_losses,
 )
 from abc_plugins.core.losses import centre, starting_class_losses, update_probabilities
-from abc_plugins.core.model import Tree, TreeEnsemble
+from abc_plugins.core.model import FlatTrees, TreeEnsemble
 from abc_plugins.core.pairs import Pair, base_pairs, distinct_pairs
 from abc_plugins.core.parallel import Workers
 from abc_plugins.core.renewal import renew_leaf_values
@@ -78,7 +78,7 @@ class Booster:
         self._probabilities = np.full_like(self._scores, 1.0 / data.n_classes)
         self._class_losses = starting_class_losses(data.labels, data.weights, data.n_classes)
 
-    def run_round(self) -> list[Tree]:
+    def run_round(self) -> FlatTrees:
         """Add one round to the model and return its trees."""
         plan = self.schedule.plan(self._class_losses.tolist())
         if plan.centre:
@@ -95,7 +95,7 @@ class Booster:
             self._restore_probabilities()
         if not np.array_equal(update.values, proposed.values):
             self._count_guarded_round()
-        trees = self._grower.to_trees(update)
+        trees = self._grower.to_round(update)
         self.model.append_round(trees)
         self.schedule.record(base)
         self.train_loss.append(float(self._class_losses.sum()))

@@ -312,7 +312,7 @@ def _common_class(pairs: Sequence[Pair]) -> int:
 
 @kernel
 def _gradient_row(probabilities, labels, weights, plus, minus, scale, gradient, hessian):
-    derivatives(probabilities, labels, weights, plus, minus, gradient, hessian)
+    derivatives(probabilities, labels, weights, plus, minus, 0, labels.size, gradient, hessian)
     for i in range(gradient.size):
         gradient[i] = -gradient[i]
         hessian[i] *= scale

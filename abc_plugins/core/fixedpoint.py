@@ -18,6 +18,8 @@ import numpy as np
 
 from abc_plugins.core.arrays import AnyArray, Floats
 from abc_plugins.core.jit import kernel
+from abc_plugins.core.losses import derivatives
+from abc_plugins.core.parallel import ROWS_PER_BLOCK
 
 _CELL_BITS = 62  # of an int64: one for the sign, one to spare
 _FRACTION_WEIGHT_BITS = 28
@@ -74,25 +76,60 @@ def to_float(sum_):
 
 
 @kernel
-def to_fixed_point(z, h, units, hessian_bits, out):
-    """Write (z, weight and h) of every sample to `out`, shape (n_samples, 2).
+def _totals(z, h):
+    """Sums of abs(z) and h, in four parts that do not wait for each other."""
+    z0 = z1 = z2 = z3 = 0.0
+    h0 = h1 = h2 = h3 = 0.0
+    even = z.size // 4 * 4
+    for i in range(0, even, 4):
+        z0 += abs(z[i])
+        z1 += abs(z[i + 1])
+        z2 += abs(z[i + 2])
+        z3 += abs(z[i + 3])
+        h0 += h[i]
+        h1 += h[i + 1]
+        h2 += h[i + 2]
+        h3 += h[i + 3]
+    for i in range(even, z.size):
+        z0 += abs(z[i])
+        h0 += h[i]
+    return (z0 + z1) + (z2 + z3), (h0 + h1) + (h2 + h3)
+
+
+@kernel
+def to_fixed_point(probabilities, labels, weights, units, plus, minus, hessian_bits, out):
+    """Write (z, weight and h) of every sample to `out`, shape (n_samples, 2), for one tree.
+
+    The derivatives are computed twice, a block at a time: once for the scales and once to be scaled. That is faster
+    than keeping them.
 
     Returns
     -------
     z_unit, h_unit : float
         What one unit of the sums is worth.
     """
+    n_samples = labels.size
+    z = np.empty(ROWS_PER_BLOCK)
+    h = np.empty(ROWS_PER_BLOCK)
     total_z = 0.0
     total_h = 0.0
-    for i in range(z.size):
-        total_z += abs(z[i])
-        total_h += h[i]
+    for start in range(0, n_samples, ROWS_PER_BLOCK):
+        stop = min(start + ROWS_PER_BLOCK, n_samples)
+        derivatives(probabilities, labels, weights, plus, minus, start, stop, z, h)
+        block_z, block_h = _totals(z[: stop - start], h[: stop - start])
+        total_z += block_z
+        total_h += block_h
     # Half a unit of rounding a sample stays below the spare bit.
     z_scale = _power_of_two_below(total_z, np.int64(_SUM_BITS))
-    h_scale = _power_of_two_below(total_h, min(hessian_bits - 1, _SUM_BITS))
-    for i in range(z.size):
-        out[i, 0] = _round(z[i] * z_scale)
-        out[i, 1] = (units[i] << hessian_bits) + _round(h[i] * h_scale)
+    h_scale = _power_of_two_below(total_h, min(hessian_bits - 1, np.int64(_SUM_BITS)))
+    for start in range(0, n_samples, ROWS_PER_BLOCK):
+        stop = min(start + ROWS_PER_BLOCK, n_samples)
+        derivatives(probabilities, labels, weights, plus, minus, start, stop, z, h)
+        block_units = units[start:stop]
+        block_out = out[start:stop]
+        for i in range(stop - start):
+            block_out[i, 0] = _round(z[i] * z_scale)
+            block_out[i, 1] = (block_units[i] << hessian_bits) + _round(h[i] * h_scale)
     z_unit = 1.0 / z_scale if z_scale > 0.0 else 0.0
     h_unit = 1.0 / h_scale if h_scale > 0.0 else 0.0
     return z_unit, h_unit

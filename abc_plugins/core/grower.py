@@ -9,13 +9,15 @@ import numpy as np
 from abc_plugins.core.arrays import AnyArray, Booleans, Floats
 from abc_plugins.core.data import TrainingData
 from abc_plugins.core.fixedpoint import weigh
-from abc_plugins.core.growing import NODE, grow_tree, make_workspace
+from abc_plugins.core.growing import NODE, grow_trees, make_workspace
 from abc_plugins.core.leaves import Update
-from abc_plugins.core.model import LEAF, Tree
+from abc_plugins.core.model import LEAF, FlatTrees
 from abc_plugins.core.pairs import Pair
 from abc_plugins.core.parallel import Workers
 from abc_plugins.core.settings import Settings
 from abc_plugins.core.splitting import SplitRules
+
+_CALLS_PER_THREAD = 4
 
 
 class TreeGrower:
@@ -62,48 +64,54 @@ class TreeGrower:
         """Grow one tree for each pair of classes from the samples in `sample`."""
         self._reserve(len(pairs))
         data = self._data
+        plus, minus = np.array(pairs, dtype=np.int64).T.copy()
+        usable = np.stack([self._usable_features(round_index, pair) for pair in pairs])
 
-        def grow_one(t: int, thread: int) -> None:
-            plus, minus = pairs[t]
-            self._n_nodes[t] = grow_tree(
+        def grow_some(first: int, thread: int) -> None:
+            grow_trees(
                 data.columns,
                 probabilities,
                 data.labels,
                 data.weights,
                 self._units,
                 sample,
-                self._usable_features(round_index, pairs[t]),
+                usable,
                 plus,
                 minus,
                 self._settings.num_leaves,
                 self._rules,
                 self._work[thread],
-                self._nodes[t],
-                self.leaf_ids[t],
-                self.leaf_sums[t],
+                self._nodes,
+                self._n_nodes,
+                self.leaf_ids,
+                self.leaf_sums,
+                first,
+                min(first + step, len(pairs)),
             )
 
-        self._workers.over_items(range(len(pairs)), grow_one)
+        # A call costs some microseconds: each grows several trees, but leaves enough calls to keep all threads busy.
+        threads = self._workers.n_threads
+        step = max(1, len(pairs) // (_CALLS_PER_THREAD * threads)) if threads > 1 else len(pairs)
+        self._workers.over_items(range(0, len(pairs), step), grow_some)
 
-    def to_trees(self, update: Update) -> list[Tree]:
-        """Model trees of an update of the last trees grown."""
-        return [
-            self._to_tree(int(t), int(plus), int(minus), values)
-            for t, plus, minus, values in zip(update.tree, update.plus, update.minus, update.values, strict=True)
-        ]
-
-    def _to_tree(self, t: int, plus: int, minus: int, values: Floats) -> Tree:
-        nodes = self._nodes[t, : self._n_nodes[t]]
-        feature, inner = nodes["feature"].copy(), nodes["feature"] != LEAF
+    def to_round(self, update: Update) -> FlatTrees:
+        """Model trees of an update of the last trees grown, as one round."""
+        n_nodes = self._n_nodes[update.tree]
+        there = np.arange(self._nodes.shape[1]) < n_nodes[:, None]
+        nodes = self._nodes[update.tree][there]
+        feature = nodes["feature"].copy()
+        inner = feature != LEAF
         threshold = np.zeros(nodes.size)
         threshold[inner] = self._data.thresholds(feature[inner], nodes["bin"][inner])
         feature[inner] = self._data.columns.feature[feature[inner]]
-        return Tree(
-            plus,
-            minus,
+        return FlatTrees(
+            round_start=np.array([0, n_nodes.size]),
+            node_start=np.concatenate(([0], np.cumsum(n_nodes))),
+            plus=update.plus,
+            minus=update.minus,
             feature=feature,
             threshold=threshold,
-            value=np.where(inner, 0.0, values[: nodes.size]),
+            value=np.where(inner, 0.0, update.values[there]),
             **{name: nodes[name].copy() for name in ("missing_left", "left", "right", "gain", "weight")},
         )
 

@@ -6,12 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray, Booleans, Floats
+from abc_plugins.core.arrays import AnyArray, Booleans
 from abc_plugins.core.columns import Columns
-from abc_plugins.core.fixedpoint import to_fixed_point
+from abc_plugins.core.fixedpoint import to_fixed_point, to_float
 from abc_plugins.core.histogram import build_histogram, subtract_histogram
 from abc_plugins.core.jit import kernel
-from abc_plugins.core.losses import derivatives
 from abc_plugins.core.splitting import Thresholds, find_best_split, make_thresholds
 
 NODE = np.dtype(
@@ -48,7 +47,6 @@ class WorkSpace(NamedTuple):
 
     Attributes
     ----------
-    z, h : arrays of float64, shape (n_samples,)
     cells : array of int64, shape (n_samples, 2)
     rows, rows_aside : arrays of uint32, shape (n_samples,)
         Samples, those of a node next to each other; and the right child's while a node is being split.
@@ -58,8 +56,6 @@ class WorkSpace(NamedTuple):
     thresholds : Thresholds
     """
 
-    z: Floats
-    h: Floats
     cells: AnyArray
     rows: AnyArray
     rows_aside: AnyArray
@@ -72,8 +68,6 @@ def make_workspace(columns: Columns, num_leaves: int) -> WorkSpace:
     """Allocate the work space of one thread."""
     n_samples = columns.codes.shape[1]
     return WorkSpace(
-        z=np.empty(n_samples),
-        h=np.empty(n_samples),
         cells=np.empty((n_samples, 2), dtype=np.int64),
         rows=np.empty(n_samples, dtype=np.uint32),
         rows_aside=np.empty(n_samples, dtype=np.uint32),
@@ -84,7 +78,7 @@ def make_workspace(columns: Columns, num_leaves: int) -> WorkSpace:
 
 
 @kernel
-def grow_tree(
+def grow_trees(
     columns,
     probabilities,
     labels,
@@ -98,10 +92,13 @@ def grow_tree(
     rules,
     work,
     nodes,
+    n_nodes,
     leaf_ids,
     leaf_sums,
+    first,
+    last,
 ):
-    """Grow the tree of class `plus` with base `minus`.
+    """Grow the trees first..last - 1 of a round.
 
     Parameters
     ----------
@@ -110,25 +107,36 @@ def grow_tree(
     labels, weights, units : arrays of shape (n_samples,)
     sample : array of uint32
         The samples to grow from, increasing.
-    usable : array of bool, shape (n_split_features,)
+    usable : array of bool, shape (n_trees, n_split_features)
         Features to split on.
-    plus, minus : int
+    plus, minus : arrays of int64, shape (n_trees,)
+        Class and base class of every tree.
     num_leaves : int
     rules : SplitRules
     work : WorkSpace
-    nodes : array of NODE, shape (2 * num_leaves - 1,)
+    nodes : array of NODE, shape (n_trees, 2 * num_leaves - 1)
         Filled in.
-    leaf_ids : array of uint16, shape (n_samples,)
+    n_nodes : array of int64, shape (n_trees,)
+        Filled in.
+    leaf_ids : array of uint16, shape (n_trees, n_samples)
         Filled in for every sample: the node number of its leaf.
-    leaf_sums : array of float64, shape (n_nodes, 2)
+    leaf_sums : array of float64, shape (n_trees, 2 * num_leaves - 1, 2)
         Filled in for every leaf: the sums of z and h over its part of `sample`.
-
-    Returns
-    -------
-    n_nodes : int
+    first, last : int
     """
-    derivatives(probabilities, labels, weights, plus, minus, work.z, work.h)
-    z_unit, h_unit = to_fixed_point(work.z, work.h, units, rules.hessian_bits, work.cells)
+    for t in range(first, last):
+        z_unit, h_unit = to_fixed_point(
+            probabilities, labels, weights, units, plus[t], minus[t], rules.hessian_bits, work.cells
+        )
+        n_nodes[t] = _grow_tree(columns, sample, usable[t], num_leaves, rules, z_unit, h_unit, work, nodes[t])
+        _finish_leaves(nodes[t], n_nodes[t], work.rows, rules, z_unit, h_unit, leaf_ids[t], leaf_sums[t])
+        if sample.size < labels.size:
+            _send_down(columns.codes, columns.n_bins, columns.has_missing, nodes[t], leaf_ids[t])
+
+
+@kernel
+def _grow_tree(columns, sample, usable, num_leaves, rules, z_unit, h_unit, work, nodes):
+    """Grow one tree from cells that are filled in; return its number of nodes."""
     _make_root(sample, usable, work, nodes, rules)
     build_histogram(columns, sample, work.cells, work.histograms[0])
     # As int64 from the start: for literals Numba would compile the kernels below once more.
@@ -144,9 +152,6 @@ def grow_tree(
         n_leaves += 1
         if n_leaves < num_leaves and _prepare_children(columns, nodes, parent, n_leaves - 1, rules, work):
             _search(columns, nodes, n_nodes - 2, n_nodes, rules, z_unit, h_unit, work)
-    _finish_leaves(nodes, n_nodes, work.rows, work.z, work.h, leaf_ids, leaf_sums)
-    if sample.size < leaf_ids.size:
-        _send_down(columns.codes, columns.n_bins, columns.has_missing, nodes, leaf_ids)
     return n_nodes
 
 
@@ -292,19 +297,16 @@ def _prepare_children(columns, nodes, parent, free_slot, rules, work):
 
 
 @kernel
-def _finish_leaves(nodes, n_nodes, rows, z, h, leaf_ids, leaf_sums):
+def _finish_leaves(nodes, n_nodes, rows, rules, z_unit, h_unit, leaf_ids, leaf_sums):
     """Leaf of every sample that the tree was grown from, and sums of z and h of every leaf."""
     for i in range(n_nodes):
-        sum_z = 0.0
-        sum_h = 0.0
-        if nodes[i].feature < 0:
-            for j in range(nodes[i].start, nodes[i].stop):
-                row = rows[j]
-                leaf_ids[row] = i
-                sum_z += z[row]
-                sum_h += h[row]
-        leaf_sums[i, 0] = sum_z
-        leaf_sums[i, 1] = sum_h
+        node = nodes[i]
+        is_leaf = node.feature < 0
+        leaf_sums[i, 0] = to_float(node.z) * z_unit if is_leaf else 0.0
+        leaf_sums[i, 1] = to_float(node.wh & rules.hessian_mask) * h_unit if is_leaf else 0.0
+        if is_leaf:
+            for j in range(node.start, node.stop):
+                leaf_ids[rows[j]] = i
 
 
 @kernel

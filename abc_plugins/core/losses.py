@@ -86,26 +86,28 @@ def softmax_blocks(scores, labels, weights, probabilities, block_losses, first_b
 
 
 @kernel
-def derivatives(probabilities, labels, weights, plus, minus, z, h):
-    """Residual z and weight h of every sample for the tree of class `plus` with base class `minus`.
+def derivatives(probabilities, labels, weights, plus, minus, start, stop, z, h):
+    """Residual z and weight h of samples start..stop for the tree of class `plus` with base class `minus`.
 
     With `minus` = CLASSIC these are the classic r - p and p (1 - p). Swapping `plus` and `minus` negates z and
     keeps h, bit for bit.
     """
-    p_plus = probabilities[plus]
-    n_samples = p_plus.size
+    n = stop - start
+    p_plus = probabilities[plus, start:stop]
+    label = labels[start:stop]
+    weight = weights[start:stop]
     if minus == CLASSIC:
-        for i in range(n_samples):
-            z[i] = weights[i] * ((labels[i] == plus) - p_plus[i])
-            h[i] = weights[i] * (p_plus[i] * (1.0 - p_plus[i]))
+        for i in range(n):
+            z[i] = weight[i] * ((label[i] == plus) - p_plus[i])
+            h[i] = weight[i] * (p_plus[i] * (1.0 - p_plus[i]))
         return
-    p_minus = probabilities[minus]
-    for i in range(n_samples):
+    p_minus = probabilities[minus, start:stop]
+    for i in range(n):
         a = p_plus[i]
         b = p_minus[i]
-        z[i] = weights[i] * (((labels[i] == plus) - a) - ((labels[i] == minus) - b))
+        z[i] = weight[i] * (((label[i] == plus) - a) - ((label[i] == minus) - b))
         # p_b (1 - p_b) + p_k (1 - p_k) + 2 p_b p_k
-        h[i] = weights[i] * ((a + b) - (a - b) * (a - b))
+        h[i] = weight[i] * ((a + b) - (a - b) * (a - b))
 
 
 def update_probabilities(

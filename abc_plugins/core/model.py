@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -70,51 +71,48 @@ class TreeEnsemble:
     def __init__(self, n_classes: int, n_features: int) -> None:
         self.n_classes = n_classes
         self.n_features = n_features
-        self._rounds: list[tuple[Tree, ...]] = []
-        self._flat: FlatTrees | None = None
+        self._parts: list[FlatTrees] = []
 
     @classmethod
     def from_flat(cls, n_classes: int, n_features: int, trees: FlatTrees) -> TreeEnsemble:
         """Rebuild an ensemble from flat arrays."""
         ensemble = cls(n_classes, n_features)
-        ensemble._rounds = trees.to_rounds()
-        ensemble._flat = trees
+        ensemble._parts = [trees]
         return ensemble
 
     @property
     def n_rounds(self) -> int:
         """Number of boosting rounds."""
-        return len(self._rounds)
+        return sum(part.n_rounds for part in self._parts)
 
     @property
     def n_trees(self) -> int:
         """Number of trees in all rounds."""
-        return sum(len(trees) for trees in self._rounds)
+        return sum(part.plus.size for part in self._parts)
 
-    def append_round(self, trees: Sequence[Tree]) -> None:
+    def append_round(self, trees: Sequence[Tree] | FlatTrees) -> None:
         """Add the trees of one round."""
-        self._rounds.append(tuple(trees))
-        self._flat = None
+        self._parts.append(trees if isinstance(trees, FlatTrees) else FlatTrees.from_rounds([trees]))
 
     def truncate(self, n_rounds: int) -> None:
         """Keep only the first `n_rounds` rounds."""
-        del self._rounds[n_rounds:]
-        self._flat = None
+        self._parts = [FlatTrees.from_rounds(list(self.rounds())[:n_rounds])]
 
     def rounds(self) -> Iterator[tuple[Tree, ...]]:
         """Iterate over the rounds; each is a tuple of trees."""
-        return iter(self._rounds)
+        for part in self._parts:
+            yield from part.to_rounds()
 
     def trees(self, n_rounds: int | None = None) -> Iterator[Tree]:
         """Iterate over the trees of the first `n_rounds` rounds (all by default)."""
-        for trees in self._rounds[:n_rounds]:
+        for trees in islice(self.rounds(), n_rounds):
             yield from trees
 
     def flat(self) -> FlatTrees:
         """All trees in one set of arrays, as the prediction kernels and the model file take them."""
-        if self._flat is None:
-            self._flat = FlatTrees.from_rounds(self._rounds)
-        return self._flat
+        if len(self._parts) != 1:
+            self._parts = [FlatTrees.join(self._parts)]
+        return self._parts[0]
 
     def raw_scores(self, X: AnyArray, workers: Workers, n_rounds: int | None = None) -> Floats:
         """Sum the trees of the first `n_rounds` rounds.
@@ -173,21 +171,30 @@ class FlatTrees:
     gain: Floats
     weight: Floats
 
+    @property
+    def n_rounds(self) -> int:
+        """Number of boosting rounds."""
+        return self.round_start.size - 1
+
     @classmethod
     def from_rounds(cls, rounds: Sequence[Sequence[Tree]]) -> FlatTrees:
-        """Join the trees of all rounds."""
+        """Lay the trees of all rounds behind one another."""
         trees = [tree for round_trees in rounds for tree in round_trees]
-
-        def join(name: str) -> AnyArray:
-            parts = [getattr(tree, name) for tree in trees]
-            return np.concatenate(parts) if parts else np.empty(0, NODE_DTYPES[name])
-
         return cls(
             round_start=_starts([len(round_trees) for round_trees in rounds]),
             node_start=_starts([tree.feature.size for tree in trees]),
             plus=np.array([tree.plus for tree in trees], dtype=np.int32),
             minus=np.array([tree.minus for tree in trees], dtype=np.int32),
-            **{name: join(name) for name in NODE_FIELDS},
+            **{name: _concatenate([getattr(tree, name) for tree in trees], name) for name in NODE_FIELDS},
+        )
+
+    @classmethod
+    def join(cls, parts: Sequence[FlatTrees]) -> FlatTrees:
+        """Put several sets of rounds behind one another."""
+        return cls(
+            round_start=_starts([size for part in parts for size in np.diff(part.round_start)]),
+            node_start=_starts([size for part in parts for size in np.diff(part.node_start)]),
+            **{name: _concatenate([getattr(part, name) for part in parts], name) for name in TREE_DTYPES},
         )
 
     def to_rounds(self) -> list[tuple[Tree, ...]]:
@@ -204,7 +211,9 @@ class FlatTrees:
         return [tuple(trees[starts[m] : starts[m + 1]]) for m in range(starts.size - 1)]
 
 
-NODE_DTYPES: dict[str, np.dtype[Any]] = {
+TREE_DTYPES: dict[str, np.dtype[Any]] = {
+    "plus": np.dtype(np.int32),
+    "minus": np.dtype(np.int32),
     "feature": np.dtype(np.int32),
     "threshold": np.dtype(np.float64),
     "missing_left": np.dtype(np.bool_),
@@ -214,6 +223,10 @@ NODE_DTYPES: dict[str, np.dtype[Any]] = {
     "gain": np.dtype(np.float64),
     "weight": np.dtype(np.float64),
 }
+
+
+def _concatenate(parts: Sequence[AnyArray], name: str) -> AnyArray:
+    return np.concatenate(parts) if parts else np.empty(0, TREE_DTYPES[name])
 
 
 def _starts(sizes: Sequence[int]) -> AnyArray:
