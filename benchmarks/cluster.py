@@ -1,6 +1,6 @@
 """ABC-Boost on Dask with 1, 2 and 3 workers on this machine: base classes, errors, time and traffic.
 
-    python benchmarks/distributed.py --data FOLDER
+    python benchmarks/cluster.py --data FOLDER
 
 Half of letter is trained on, its rows sorted by class, so that no class is on more than two workers; the other half
 is tested on. Every worker has one thread. Traffic is what the loopback device carried during training, best of the
