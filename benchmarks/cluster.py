@@ -55,7 +55,7 @@ SETTINGS: dict[str, dict[str, Any] | None] = {
 def cluster(n_workers: int) -> Iterator[Client]:
     """Start worker processes with one thread each."""
     with (
-        LocalCluster(n_workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as local,
+        LocalCluster(n_workers=n_workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as local,
         Client(local) as client,
     ):
         yield client
