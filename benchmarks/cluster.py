@@ -1,6 +1,6 @@
 """ABC-Boost on Dask with 1, 2 and 3 workers on this machine: base classes, errors, time and traffic.
 
-    python benchmarks/distributed.py --data FOLDER
+    python benchmarks/cluster.py --data FOLDER
 
 Half of letter is trained on, its rows sorted by class, so that no class is on more than two workers; the other half
 is tested on. Every worker has one thread. Traffic is what the loopback device carried during training, best of the
@@ -14,7 +14,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -55,7 +55,7 @@ SETTINGS: dict[str, dict[str, Any] | None] = {
 def cluster(n_workers: int) -> Iterator[Client]:
     """Start worker processes with one thread each."""
     with (
-        LocalCluster(n_workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as local,
+        LocalCluster(n_workers=n_workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as local,
         Client(local) as client,
     ):
         yield client
@@ -100,22 +100,24 @@ def measure(client: Client | None, data: Any, rounds: int, schedule: Any, repeat
     return {"booster": booster, "ms a round": 1e3 * min(seconds) / rounds, "kB a round": min(traffic) / rounds / 1e3}
 
 
-def compare(folder: Path, rounds: int, repeats: int, most_workers: int) -> list[dict[str, Any]]:
-    """Run all settings in one process and on 1, 2, ... workers."""
+def compare(
+    folder: Path, rounds: int, repeats: int, worker_counts: Sequence[int], settings: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Run the settings in one process, then on clusters of these sizes."""
     table = pd.read_parquet(folder / "letter.parquet")
     y = table.pop("target").astype("category").cat.codes.to_numpy()
     X = table.to_numpy(np.float32)
     order = np.argsort(y[:10000], kind="stable")
     X_train, y_train, test, y_test = X[:10000][order], y[:10000][order], xgboost.DMatrix(X[10000:]), y[10000:]
     rows, alone = [], {}
-    for workers in range(most_workers + 1):
+    for workers in (0, *worker_counts):
         with cluster(workers) if workers else _nothing() as client:
             if client is None:
                 data = xgboost.DMatrix(X_train, y_train, nthread=1)
             else:
                 data = abc_dask.DaskDMatrix(client, spread(client, X_train), spread(client, y_train))
-            for name, schedule in SETTINGS.items():
-                result = measure(client, data, rounds, schedule, repeats)
+            for name in settings:
+                result = measure(client, data, rounds, SETTINGS[name], repeats)
                 booster = result.pop("booster")
                 alone.setdefault(name, booster)
                 probabilities = booster.predict(test)
@@ -153,12 +155,13 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=os.environ.get("ABC_PLUGINS_DATA"), help="folder of the data sets")
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--workers", type=int, default=3, help="largest number of workers")
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 3], help="sizes of the clusters")
+    parser.add_argument("--settings", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     if arguments.data is None:
         parser.error("--data or ABC_PLUGINS_DATA must name the folder of the data sets")
-    rows = compare(Path(arguments.data), arguments.rounds, arguments.repeats, arguments.workers)
+    rows = compare(Path(arguments.data), arguments.rounds, arguments.repeats, arguments.workers, arguments.settings)
     print_table(rows)
     if arguments.json:
         packages = ("xgboost", "dask", "distributed", "numpy", "numba")
