@@ -278,10 +278,10 @@ def sparse_features(y, seed):
 @pytest.mark.parametrize("weights", [None, "real", "integer"])
 @pytest.mark.parametrize("method", METHODS)
 def test_sparse_columns(method, weights):
-    data = make_data(4, 120, weights=weights, seed=9)
+    data = make_data(4, 90, weights=weights, seed=9)
     X = sparse_features(data.y, seed=METHODS.index(method))
     data = Data(X, data.y, data.weights, with_odd_rows(X))
-    settings = {"method": method, "n_estimators": 5, "num_leaves": 8, "min_samples_leaf": 3, "warmup": 1, "gap": 1}
+    settings = {"method": method, "n_estimators": 4, "num_leaves": 8, "min_samples_leaf": 3, "warmup": 1, "gap": 1}
     native = fit_native(data, **settings)
     used = set(native.model_.flat().feature) - {naive.LEAF}
     assert used & set(range(4))  # one-hot columns
