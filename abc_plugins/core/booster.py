@@ -18,6 +18,7 @@ from abc_plugins.core.leaves import (
     apply_update,
     make_update,
     newton_steps,
+    sum_leaves,
     trial_losses,
 )
 from abc_plugins.core.losses import centre, starting_class_losses, update_probabilities
@@ -107,9 +108,12 @@ class Booster:
         pairs = distinct_pairs(plan, self._data.n_classes)
         self._grower.grow(self._probabilities, pairs, sample, self.model.n_rounds)
         self.trees_grown += len(pairs)
+        values = self._paper_values(pairs, sample)
         if plan.is_classic:
-            return CLASSIC, self._make_update(pairs, pairs, sample)
-        updates = [self._make_update(base_pairs(b, self._data.n_classes), pairs, sample) for b in plan.candidates]
+            return CLASSIC, self._make_update(pairs, pairs, values, sample)
+        updates = [
+            self._make_update(base_pairs(base, self._data.n_classes), pairs, values, sample) for base in plan.candidates
+        ]
         if len(updates) == 1:
             return plan.candidates[0], updates[0]
         data, leaf_ids = self._data, self._grower.leaf_ids
@@ -129,15 +133,40 @@ class Booster:
         random = np.random.default_rng([self._settings.seed, self.model.n_rounds])
         return np.sort(random.choice(n_samples, n_drawn, replace=False)).astype(np.uint32)
 
-    def _make_update(self, wanted: Sequence[Pair], grown: Sequence[Pair], sample: AnyArray) -> Update:
+    def _make_update(self, wanted: Sequence[Pair], grown: Sequence[Pair], values: Floats, sample: AnyArray) -> Update:
         """Pick the wanted ones of the trees just grown, and set their leaf values."""
-        rules = self._leaf_rules(wanted[0][1])
-        update = make_update(wanted, grown, newton_steps(self._grower.leaf_sums[: len(grown)], rules))
-        if self._settings.leaf_values == "sequential" and len(wanted) > 1:
-            update = update._replace(values=self._renewed_values(update, rules, sample))
+        update = make_update(wanted, grown, values)
+        if self._is_sequential(wanted):
+            update = update._replace(values=self._renewed_values(update, self._weights_of(sample)))
         if self._data.n_classes == 2:
             update = update._replace(minus=np.zeros(1, dtype=np.int32))  # what class 1 gains, class 0 loses
         return update
+
+    def _is_sequential(self, pairs: Sequence[Pair]) -> bool:
+        """Whether these trees get their leaf values one after the other; a single one has nothing to wait for."""
+        return self._settings.leaf_values == "sequential" and len(pairs) > 1
+
+    def _weights_of(self, sample: AnyArray) -> Floats:
+        """All weights, with 0 for the samples outside `sample`."""
+        if sample.size == self._data.n_samples:
+            return self._data.weights
+        weights = np.zeros_like(self._data.weights)
+        weights[sample] = self._data.weights[sample]
+        return weights
+
+    def _paper_values(self, pairs: Sequence[Pair], sample: AnyArray) -> Floats:
+        """The paper's leaf values of the trees just grown, shape (n_trees, n_nodes)."""
+        sums = np.zeros((len(pairs), 2 * self._settings.num_leaves - 1, 2))
+        if self._is_sequential(pairs):
+            return sums[:, :, 0]  # they will be renewed
+        data, weights = self._data, self._weights_of(sample)
+
+        def add_up(t: int, _thread: int) -> None:
+            plus, minus = pairs[t]
+            sum_leaves(self._probabilities, data.labels, weights, plus, minus, self._grower.leaf_ids[t], sums[t])
+
+        self._workers.over_items(range(len(pairs)), add_up)
+        return newton_steps(sums, self._leaf_rules(pairs[0][1]))
 
     def _leaf_rules(self, minus: int) -> LeafRules:
         n_classes, settings = self._data.n_classes, self._settings
@@ -148,11 +177,8 @@ class Booster:
             learning_rate=settings.learning_rate,
         )
 
-    def _renewed_values(self, update: Update, rules: LeafRules, sample: AnyArray) -> Floats:
-        weights = self._data.weights
-        if sample.size < weights.size:
-            weights = np.zeros_like(weights)
-            weights[sample] = self._data.weights[sample]
+    def _renewed_values(self, update: Update, weights: Floats) -> Floats:
+        rules = self._leaf_rules(int(update.minus[0]))
         return renew_leaf_values(
             self._probabilities,
             self._data.labels,

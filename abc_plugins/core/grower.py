@@ -33,8 +33,6 @@ class TreeGrower:
     ----------
     leaf_ids : array of uint16, shape (n_trees, n_samples)
         For every tree of the last call of `grow` the node number of each sample's leaf.
-    leaf_sums : array of float64, shape (n_trees, n_nodes, 2)
-        For every leaf of these trees the sums of z and h of the samples it was grown from.
     """
 
     def __init__(self, data: TrainingData, settings: Settings, workers: Workers) -> None:
@@ -58,7 +56,6 @@ class TreeGrower:
         self._nodes: AnyArray = np.empty((0, 0), dtype=NODE)
         self._n_nodes = np.empty(0, dtype=np.int64)
         self.leaf_ids: AnyArray = np.empty((0, data.n_samples), dtype=np.uint16)
-        self.leaf_sums: Floats = np.empty((0, 0, 2))
 
     def grow(self, probabilities: Floats, pairs: Sequence[Pair], sample: AnyArray, round_index: int) -> None:
         """Grow one tree for each pair of classes from the samples in `sample`."""
@@ -84,7 +81,6 @@ class TreeGrower:
                 self._nodes,
                 self._n_nodes,
                 self.leaf_ids,
-                self.leaf_sums,
                 first,
                 min(first + step, len(pairs)),
             )
@@ -122,7 +118,6 @@ class TreeGrower:
         self._nodes = np.empty((n_trees, 2 * self._settings.num_leaves - 1), dtype=NODE)
         self._n_nodes = np.empty(n_trees, dtype=np.int64)
         self.leaf_ids = np.empty((n_trees, self._data.n_samples), dtype=np.uint16)
-        self.leaf_sums = np.zeros((n_trees, 2 * self._settings.num_leaves - 1, 2))
 
     def _usable_features(self, round_index: int, pair: Pair) -> Booleans:
         """The features that this tree may split on; the same for (k, b) and (b, k)."""

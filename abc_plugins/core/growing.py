@@ -8,7 +8,7 @@ import numpy as np
 
 from abc_plugins.core.arrays import AnyArray, Booleans
 from abc_plugins.core.columns import Columns
-from abc_plugins.core.fixedpoint import to_fixed_point, to_float
+from abc_plugins.core.fixedpoint import to_fixed_point
 from abc_plugins.core.histogram import build_histogram, subtract_histogram
 from abc_plugins.core.jit import kernel
 from abc_plugins.core.splitting import Thresholds, find_best_split, make_thresholds
@@ -40,6 +40,10 @@ NODE = np.dtype(
     align=True,
 )
 """A node of a tree under construction. The root is node 0, and the t-th split makes nodes 2t - 1 and 2t."""
+
+
+_GAIN_TIE = 1e-9
+"""Gains that differ by less than this share are equal but for rounding."""
 
 
 class WorkSpace(NamedTuple):
@@ -94,7 +98,6 @@ def grow_trees(
     nodes,
     n_nodes,
     leaf_ids,
-    leaf_sums,
     first,
     last,
 ):
@@ -120,8 +123,6 @@ def grow_trees(
         Filled in.
     leaf_ids : array of uint16, shape (n_trees, n_samples)
         Filled in for every sample: the node number of its leaf.
-    leaf_sums : array of float64, shape (n_trees, 2 * num_leaves - 1, 2)
-        Filled in for every leaf: the sums of z and h over its part of `sample`.
     first, last : int
     """
     for t in range(first, last):
@@ -129,7 +130,7 @@ def grow_trees(
             probabilities, labels, weights, units, plus[t], minus[t], rules.hessian_bits, work.cells
         )
         n_nodes[t] = _grow_tree(columns, sample, usable[t], num_leaves, rules, z_unit, h_unit, work, nodes[t])
-        _finish_leaves(nodes[t], n_nodes[t], work.rows, rules, z_unit, h_unit, leaf_ids[t], leaf_sums[t])
+        _write_leaf_ids(nodes[t], n_nodes[t], work.rows, leaf_ids[t])
         if sample.size < labels.size:
             _send_down(columns.codes, columns.n_bins, columns.has_missing, nodes[t], leaf_ids[t])
 
@@ -197,7 +198,7 @@ def _best_leaf(nodes, n_nodes):
     best = -1
     best_gain = 0.0
     for i in range(n_nodes):
-        if nodes[i].split_gain > best_gain:
+        if nodes[i].split_gain > best_gain * (1.0 + _GAIN_TIE):
             best = i
             best_gain = nodes[i].split_gain
     return best
@@ -297,15 +298,11 @@ def _prepare_children(columns, nodes, parent, free_slot, rules, work):
 
 
 @kernel
-def _finish_leaves(nodes, n_nodes, rows, rules, z_unit, h_unit, leaf_ids, leaf_sums):
-    """Leaf of every sample that the tree was grown from, and sums of z and h of every leaf."""
+def _write_leaf_ids(nodes, n_nodes, rows, leaf_ids):
+    """Leaf of every sample that the tree was grown from."""
     for i in range(n_nodes):
-        node = nodes[i]
-        is_leaf = node.feature < 0
-        leaf_sums[i, 0] = to_float(node.z) * z_unit if is_leaf else 0.0
-        leaf_sums[i, 1] = to_float(node.wh & rules.hessian_mask) * h_unit if is_leaf else 0.0
-        if is_leaf:
-            for j in range(node.start, node.stop):
+        if nodes[i].feature < 0:
+            for j in range(nodes[i].start, nodes[i].stop):
                 leaf_ids[rows[j]] = i
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from abc_plugins.core.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.jit import kernel
-from abc_plugins.core.losses import softmax_block
+from abc_plugins.core.losses import derivatives, softmax_block
 from abc_plugins.core.pairs import Pair
 from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers, count_blocks
 from abc_plugins.core.schedule import CLASSIC
@@ -69,6 +69,37 @@ def make_update(wanted: Sequence[Pair], grown: Sequence[Pair], values: Floats) -
         minus=np.array([minus for _, minus in wanted], dtype=np.int32),
         values=values[list(tree)] * np.array(sign)[:, None],
     )
+
+
+@kernel
+def sum_leaves(probabilities, labels, weights, plus, minus, leaf_ids, sums):
+    """Sum z and h of every leaf of one tree.
+
+    Parameters
+    ----------
+    probabilities : array of shape (n_classes, n_samples)
+    labels, weights : arrays of shape (n_samples,)
+    plus, minus : int
+    leaf_ids : array of uint16, shape (n_samples,)
+    sums : array of float64, shape (n_nodes, 2)
+        Filled in.
+    """
+    n_samples = labels.size
+    z = np.empty(ROWS_PER_BLOCK)
+    h = np.empty(ROWS_PER_BLOCK)
+    # Two sets of sums: neighbours in the same leaf would wait for each other.
+    halves = np.zeros((2, sums.shape[0], 2))
+    for start in range(0, n_samples, ROWS_PER_BLOCK):
+        stop = min(start + ROWS_PER_BLOCK, n_samples)
+        derivatives(probabilities, labels, weights, plus, minus, start, stop, z, h)
+        leaves = leaf_ids[start:stop]
+        for i in range(leaves.size):
+            half = halves[i & 1]
+            half[leaves[i], 0] += z[i]
+            half[leaves[i], 1] += h[i]
+    for node in range(sums.shape[0]):
+        sums[node, 0] = halves[0, node, 0] + halves[1, node, 0]
+        sums[node, 1] = halves[0, node, 1] + halves[1, node, 1]
 
 
 def newton_steps(sums: Floats, rules: LeafRules) -> Floats:
