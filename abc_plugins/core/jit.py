@@ -32,7 +32,23 @@ def kernel(function: Kernel) -> Kernel:
     # Without a folder that can be written to - next to the source, NUMBA_CACHE_DIR or the user's cache - there is none.
     with contextlib.suppress(RuntimeError):
         dispatcher.enable_caching()
-        # Numba notices a change of the kernel's own file, but not of the kernels it calls from other files.
-        cache_file = dispatcher._cache._cache_file
-        cache_file._source_stamp = (cache_file._source_stamp, _STAMP)
+        _mind_all_files(dispatcher._cache._cache_file)
     return dispatcher
+
+
+def _mind_all_files(cache_file: Any) -> None:
+    """Make a cache file of Numba's notice changes of any file that kernels are in.
+
+    By itself it notices a change of the kernel's own file, but not of the kernels it calls from other files. And its
+    index cannot be read at all once a class has gone that an argument of the older version was of.
+    """
+    cache_file._source_stamp = (cache_file._source_stamp, _STAMP)
+    load_index = cache_file._load_index
+
+    def load_index_if_readable() -> Any:
+        try:
+            return load_index()
+        except Exception:  # whatever is wrong with it: compile, and write a new one
+            return {}
+
+    cache_file._load_index = load_index_if_readable
