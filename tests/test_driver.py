@@ -99,6 +99,7 @@ def test_trial_and_accept(threads):
         loss = state.trial_loss(pairs, additions, rows, 0.5)
         assert loss == pytest.approx(naive_loss(expected, state.labels, state.weights), rel=1e-12)
         assert np.array_equal(state.scores, before)
+    assert state.guarded_factor(pairs, 0.5 * additions, rows, guard=False) == 1.0
     state.accept(2)
     np.testing.assert_allclose(state.scores, expected, atol=1e-14)
     np.testing.assert_allclose(state.probabilities, softmax(expected), atol=1e-14)
@@ -191,7 +192,7 @@ def test_scores_are_centred_before_the_first_round_with_a_base():
     assert state.plan().is_classic
     assert np.abs(state.scores.sum(axis=0)).max() > 0.1
     pairs = classic_pairs(4)
-    state.trial_loss(pairs, np.zeros((4, 3000)), range(4))
+    assert state.guarded_factor(pairs, np.zeros((4, 3000)), range(4)) == 1.0
     state.accept(CLASSIC)
     probabilities = softmax(state.scores)
     assert not state.plan().is_classic

@@ -201,16 +201,26 @@ class ABCScores:
     def trial_loss(
         self, pairs: Sequence[Pair | None], additions: AnyArray, rows: Sequence[int], factor: float = 1.0
     ) -> float:
-        """Total training loss if the trees in `rows` of `pairs` and `additions` were added, times `factor`.
+        """Total training loss if the trees in `rows` of `pairs` and `additions` were added, times `factor`."""
+        return float(self._try(pairs, additions, rows, factor, None, None).sum())
 
-        Nothing changes until `accept` takes over what was tried last.
-        """
+    def _try(
+        self,
+        pairs: Sequence[Pair | None],
+        additions: AnyArray,
+        rows: Sequence[int],
+        factor: float,
+        scores: Floats | None,
+        probabilities: Floats | None,
+    ) -> Floats:
+        """Class losses after a step; new scores and probabilities are written down only where they are wanted."""
         tree_rows = np.array(rows, dtype=np.int64)
         plus, minus = np.array(_select(pairs, rows), dtype=np.int64).reshape(-1, 2).T
         block_losses = np.empty((count_blocks(self.labels.size), self.n_classes))
-        self.workers.over_rows(
-            self.labels.size,
-            lambda first, last: _try_blocks(
+
+        def try_blocks(first: int, last: int) -> None:
+            spare = np.empty((2, self.n_classes, ROWS_PER_BLOCK))
+            _try_blocks(
                 self.scores,
                 self.labels,
                 self.weights,
@@ -219,18 +229,19 @@ class ABCScores:
                 minus,
                 additions,
                 factor,
-                self._tried_scores,
-                self._tried_probabilities,
+                scores is None or probabilities is None,
+                spare[0] if scores is None else scores,
+                spare[1] if probabilities is None else probabilities,
                 block_losses,
                 first,
                 last,
-            ),
-        )
-        self._tried_losses = self.reduce(block_losses.sum(axis=0))
-        return float(self._tried_losses.sum())
+            )
+
+        self.workers.over_rows(self.labels.size, try_blocks)
+        return self.reduce(block_losses.sum(axis=0))
 
     def accept(self, base: int) -> None:
-        """Take over the scores tried last, and record the round."""
+        """Take over the step that `guarded_factor` found, and record the round."""
         self.scores, self._tried_scores = self._tried_scores, self.scores
         self.probabilities, self._tried_probabilities = self._tried_probabilities, self.probabilities
         self.class_losses = self._tried_losses
@@ -260,7 +271,9 @@ class ABCScores:
         limit = self.loss * (1.0 + _RISE) if guard else math.inf
         for halvings in range(MAX_HALVINGS + 1):
             factor = 0.5**halvings
-            loss = self.trial_loss(pairs, additions, rows, factor)
+            spare = (self._tried_scores, self._tried_probabilities)
+            self._tried_losses = self._try(pairs, additions, rows, factor, *spare)
+            loss = float(self._tried_losses.sum())
             if math.isfinite(loss) and loss <= limit:
                 return factor
         return 0.0
@@ -328,33 +341,39 @@ def _try_blocks(
     minus,
     additions,
     factor,
-    tried_scores,
-    tried_probabilities,
+    is_trial,
+    new_scores,
+    probabilities,
     block_losses,
     first_block,
     last_block,
 ):
-    """Scores after the trees, their softmax and the class losses of some blocks of samples."""
+    """Scores after the trees, their softmax and the class losses of some blocks of samples.
+
+    In a trial only the losses are wanted: `new_scores` and `probabilities` are work space of the size of one block.
+    """
     n_samples = scores.shape[1]
     log_normaliser = np.empty(ROWS_PER_BLOCK)
     for block in range(first_block, last_block):
         start = block * ROWS_PER_BLOCK
         stop = min(start + ROWS_PER_BLOCK, n_samples)
-        tried_scores[:, start:stop] = scores[:, start:stop]
+        out_start = 0 if is_trial else start
+        out_stop = out_start + stop - start
+        new_scores[:, out_start:out_stop] = scores[:, start:stop]
         for t in range(rows.size):
             added = additions[rows[t], start:stop]
-            gains = tried_scores[plus[t], start:stop]
+            raised = new_scores[plus[t], out_start:out_stop]
             for i in range(added.size):
-                gains[i] += factor * added[i]
+                raised[i] += factor * added[i]
             if minus[t] != CLASSIC:
-                loses = tried_scores[minus[t], start:stop]
+                lowered = new_scores[minus[t], out_start:out_stop]
                 for i in range(added.size):
-                    loses[i] -= factor * added[i]
-        softmax_block(tried_scores, tried_probabilities, log_normaliser, start, stop)
+                    lowered[i] -= factor * added[i]
+        softmax_block(new_scores, probabilities, log_normaliser, out_start, out_stop)
         block_losses[block] = 0.0
-        for i in range(start, stop):
-            k = labels[i]
-            block_losses[block, k] += weights[i] * (log_normaliser[i - start] - tried_scores[k, i])
+        for i in range(stop - start):
+            k = labels[start + i]
+            block_losses[block, k] += weights[start + i] * (log_normaliser[i] - new_scores[k, out_start + i])
 
 
 def add_trees(

@@ -6,7 +6,6 @@ In a LightGBM model tree i belongs to class i mod K, and one iteration is K tree
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,7 +18,7 @@ from abc_plugins.core.schedule import CLASSIC
 TreeText = str
 """The lines `key=value` of one tree, without its number; trees are many, and most are passed on as they are."""
 
-_OUTPUTS = re.compile(r"(?m)^(leaf_value|internal_value|leaf_const|leaf_coeff)=(.*)$")
+_OUTPUTS = ("leaf_value", "internal_value", "leaf_const", "leaf_coeff")
 _LIST_KEYS = (
     *("split_feature", "split_gain", "threshold", "decision_type", "left_child", "right_child"),
     *("leaf_value", "leaf_weight", "leaf_count", "internal_value", "internal_weight", "internal_count"),
@@ -93,8 +92,8 @@ def leaf_values(tree: TreeText) -> Floats:
 
 def with_leaf_values(tree: TreeText, values: Floats) -> TreeText:
     """Return the tree with other leaf values; the outputs of inner nodes become averages of theirs."""
-    new = {"leaf_value": join_numbers(values), "internal_value": join_numbers(_internal_values(tree, values))}
-    return _OUTPUTS.sub(lambda line: f"{line[1]}={new.get(line[1], line[2])}", tree)
+    tree = _change_line(tree, "leaf_value", lambda _: join_numbers(values))
+    return _change_line(tree, "internal_value", lambda _: join_numbers(_internal_values(tree, values)))
 
 
 def _internal_values(tree: TreeText, values: Floats) -> Floats:
@@ -112,20 +111,30 @@ def _internal_values(tree: TreeText, values: Floats) -> Floats:
 
 def negated(tree: TreeText) -> TreeText:
     """Return the tree with all its outputs negated, digit for digit."""
-    return _map_outputs(tree, lambda number: number[1:] if number[0] == "-" else "-" + number)
+    return _change_outputs(tree, lambda number: number[1:] if number[0] == "-" else "-" + number)
 
 
 def scaled(tree: TreeText, factor: float) -> TreeText:
     """Return the tree with all its outputs multiplied."""
-    return _map_outputs(tree, lambda number: repr(factor * float(number)))
+    return _change_outputs(tree, lambda number: repr(factor * float(number)))
 
 
-def _map_outputs(tree: TreeText, change: Callable[[str], str]) -> TreeText:
-    def change_line(line: re.Match[str]) -> str:
+def _change_outputs(tree: TreeText, change: Callable[[str], str]) -> TreeText:
+    def change_all(line: str) -> str:
         # empty items: in a linear tree, two spaces part the coefficients of two leaves
-        return f"{line[1]}=" + " ".join([change(number) if number else "" for number in line[2].split(" ")])
+        return " ".join([change(number) if number else "" for number in line.split(" ")])
 
-    return _OUTPUTS.sub(change_line, tree)
+    for key in _OUTPUTS:
+        tree = _change_line(tree, key, change_all)
+    return tree
+
+
+def _change_line(tree: TreeText, key: str, change: Callable[[str], str]) -> TreeText:
+    before, mark, rest = tree.partition(f"\n{key}=")
+    if not mark:
+        return tree
+    line, end, after = rest.partition("\n")
+    return f"{before}{mark}{change(line)}{end}{after}"
 
 
 def join_numbers(numbers: Floats) -> str:
