@@ -11,7 +11,7 @@ from abc_plugins.core.columns import Columns
 from abc_plugins.core.fixedpoint import to_fixed_point, to_float
 from abc_plugins.core.histogram import build_histogram, subtract_histogram
 from abc_plugins.core.jit import kernel
-from abc_plugins.core.splitting import Thresholds, find_best_split, make_thresholds
+from abc_plugins.core.splitting import SMALLEST_RELATIVE_GAIN, Thresholds, find_best_split, make_thresholds
 
 NODE = np.dtype(
     [
@@ -193,13 +193,13 @@ def _make_root(sample, usable, work, nodes, rules):
 
 @kernel
 def _best_leaf(nodes, n_nodes):
-    """The leaf whose split gains most, the earlier one of equals; -1 if none gains anything."""
+    """The leaf whose split gains most, the earlier one of those equal but for rounding; -1 if none gains anything."""
     best = -1
-    best_gain = 0.0
+    to_beat = 0.0
     for i in range(n_nodes):
-        if nodes[i].split_gain > best_gain:
+        if nodes[i].split_gain > to_beat:
             best = i
-            best_gain = nodes[i].split_gain
+            to_beat = nodes[i].split_gain * (1.0 + SMALLEST_RELATIVE_GAIN)
     return best
 
 
