@@ -10,10 +10,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
-from abc_plugins.callbacks import early_stopping, log_evaluation
+from abc_plugins.callbacks import CallbackList, early_stopping, log_evaluation
 from abc_plugins.core.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.booster import Booster
 from abc_plugins.core.checks import check_integer, check_real, fail
@@ -26,6 +25,7 @@ from abc_plugins.evaluation import EvalSet, Metrics, softmax
 from abc_plugins.persistence import load_classifier, save_classifier
 from abc_plugins.tables import encode_labels, read_features, read_labels, read_weights
 from abc_plugins.training import TrainingRun, train
+from abc_plugins.weights import combine_weights
 
 _VALIDATION_NAME = "validation"
 
@@ -70,9 +70,10 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
     colsample : float, default=1.0
         Share of the features drawn for each tree.
     class_weight : dict, "balanced" or None, default=None
-        Weights of classes, multiplied with the sample weights.
+        Weights of classes, multiplied with the sample weights: those in the dict, 1 for all others; "balanced" gives
+        all classes the same total weight.
     early_stopping_rounds : int or None, default=None
-        Stop when no metric has improved on any evaluation set for this many rounds. Without `eval_set`, a share of
+        Stop when a metric of an evaluation set has not improved for this many rounds. Without `eval_set`, a share of
         the training data is set aside, see `validation_fraction`.
     validation_fraction : float, default=0.1
         Share of the training data set aside for early stopping if there is no `eval_set`.
@@ -104,7 +105,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
     evals_result_ : dict
         evals_result_[name of evaluation set][metric] is a list with one value a round.
     best_iteration_ : int
-        Number of rounds that `predict` uses: the best one if training was stopped early, else all.
+        Number of rounds that `predict` uses: with early stopping those up to the best one, else all.
     feature_importances_ : array of shape (n_features,)
         Share of each feature in the total gain; see `feature_importance` for other kinds.
     model_ : TreeEnsemble
@@ -203,27 +204,27 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         settings = self._check_parameters(int(random.randint(2**31 - 1)))
         metrics = Metrics(self.eval_metric)
         threads = self._n_threads()
+        hooks = CallbackList(callbacks).callbacks
         features = read_features(X)
         classes, codes = read_labels(y)
         _check_same_length(features.values, codes)
         check_search(self.search, classes.size if settings.is_adaptive and classes.size > 2 else None)
-        weights = self._sample_weights(sample_weight, classes[codes])
+        weights = combine_weights(sample_weight, self.class_weight, classes, codes)
         with Workers(threads) as workers:
             eval_sets = self._eval_sets(eval_set, features.names, features.values.shape[1], classes)
-            values = features.values
+            values, kept = features.values, weights > 0
+            if not kept.all():
+                values, codes, weights = values[kept], codes[kept], weights[kept]
             if self.early_stopping_rounds is not None and not eval_sets:
                 values, codes, weights, held_out = self._hold_out(values, codes, weights, classes, random)
                 eval_sets = [held_out]
-            kept = weights > 0
-            if not kept.all():
-                values, codes, weights = values[kept], codes[kept], weights[kept]
             data = make_training_data(values, codes, weights, classes.size, settings.max_bins, workers)
             run = train(
                 Booster(data, settings, workers),
                 settings.n_estimators,
                 eval_sets,
                 metrics,
-                [*self._own_callbacks(bool(eval_sets)), *(callbacks or [])],
+                [*self._own_callbacks(bool(eval_sets)), *hooks],
                 workers,
             )
         self._keep(run, classes, features.values.shape[1], features.names)
@@ -307,13 +308,6 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         if self.n_jobs is not None and check_integer("n_jobs", self.n_jobs) == 0:
             fail("n_jobs", 0, "a whole number other than 0, or None")
         return resolve_n_jobs(self.n_jobs)
-
-    def _sample_weights(self, sample_weight: Any, y: AnyArray) -> Floats:
-        weights = read_weights(sample_weight, y.shape[0])
-        weights = np.ones(y.shape[0]) if weights is None else weights
-        if self.class_weight is not None:
-            weights = weights * compute_sample_weight(self.class_weight, y)
-        return weights
 
     def _eval_sets(self, eval_set: Any, names: list[str] | None, n_features: int, classes: AnyArray) -> list[EvalSet]:
         if eval_set is None:

@@ -87,7 +87,9 @@ class Metrics:
 
     def __init__(self, eval_metric: Any) -> None:
         several = isinstance(eval_metric, list | tuple)
-        self._metrics = [self._resolve(metric) for metric in (eval_metric if several else [eval_metric])]
+        # The same metric under two names is one.
+        resolved = dict.fromkeys(self._resolve(metric) for metric in (eval_metric if several else [eval_metric]))
+        self._metrics = list(resolved)
         if not self._metrics:
             fail("eval_metric", eval_metric, "at least one metric")
         self.higher_is_better: dict[str, bool] = {}
@@ -109,12 +111,14 @@ class Metrics:
 
     def evaluate(self, eval_set: EvalSet) -> list[tuple[str, float]]:
         """Name and value of every metric on one evaluation set."""
-        results = []
+        results: list[tuple[str, float]] = []
         for metric in self._metrics:
             if isinstance(metric, str):
                 name, value, higher = metric, _BUILT_IN[metric](eval_set), False
             else:
                 name, value, higher = _call_metric(metric, eval_set)
+            if any(name == earlier for earlier, _ in results):
+                fail("eval_metric", f"two functions that call it {name!r}", "metrics with different names")
             self.higher_is_better[name] = higher
             results.append((name, value))
         return results
@@ -122,7 +126,9 @@ class Metrics:
 
 def _call_metric(metric: MetricFunction, eval_set: EvalSet) -> tuple[str, float, bool]:
     arguments = [eval_set.y, softmax(eval_set.scores), eval_set.weights]
-    wanted = 3 if len(inspect.signature(metric).parameters) >= 3 else 2
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(metric).parameters.values()
+    wanted = 3 if sum(parameter.kind in positional for parameter in parameters) >= 3 else 2
     result = metric(*arguments[:wanted])
     if not isinstance(result, tuple) or len(result) != 3:
         fail("eval_metric", result, "a function that returns (name, value, higher_is_better)", TypeError)

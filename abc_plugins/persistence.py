@@ -89,7 +89,7 @@ def _check_header(header: dict[str, Any], n_rounds: int, known_params: set[str])
     unknown = sorted(str(name) for name in header["params"] if name not in known_params)
     if unknown:
         raise ModelFormatError(f"it has unknown parameters: {', '.join(unknown)}; it may be from a newer version.")
-    if not 1 <= header["best_iteration"] <= n_rounds:
+    if not min(1, n_rounds) <= header["best_iteration"] <= n_rounds:
         raise ModelFormatError(f"best_iteration must be from 1 to {n_rounds}; got {header['best_iteration']}.")
     for name in ("trees_grown", "guarded_rounds"):
         if header[name] < 0:

@@ -44,7 +44,7 @@ def summarise(model: ABCBoostClassifier, path: Path) -> dict[str, Any]:
 def as_text(summary: dict[str, Any], top: int) -> str:
     """Lay a summary out as text, with the `top` most important features."""
     used = [f"{entry['class']!r} {entry['rounds']}" for entry in summary["base_class_rounds"]]
-    losses = summary["train_loss"]
+    losses = [f"{_number(loss)} after round {m}" for m, loss in enumerate(summary["train_loss"], start=1)]
     lines = [
         f"file            {summary['file']} ({summary['file_bytes']:,} bytes)",
         f"classes         {summary['n_classes']}: {_shortened([repr(label) for label in summary['classes']])}",
@@ -54,7 +54,7 @@ def as_text(summary: dict[str, Any], top: int) -> str:
         f"trees grown     {summary['trees_grown']} (with those of losing candidates)",
         f"classic rounds  {summary['classic_rounds']}",
         f"base classes    {_shortened(used) if used else 'none'}",
-        f"training loss   {_number(losses[0])} after round 1, {_number(losses[-1])} after round {len(losses)}",
+        f"training loss   {', '.join(losses[:1] + losses[1:][-1:])}",
         *_evaluation_lines(summary["evals_result"], summary["best_iteration"]),
         "parameters      " + ", ".join(f"{name}={value!r}" for name, value in summary["params"].items()),
     ]

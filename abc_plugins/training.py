@@ -45,6 +45,7 @@ def train(
     context = RoundContext(booster=booster, n_rounds=n_rounds, higher_is_better=metrics.higher_is_better)
     hooks = CallbackList(callbacks)
     started = time.perf_counter()
+    rounds_done = 0
     hooks.before_training(context)
     try:
         for round_index in range(n_rounds):
@@ -55,19 +56,23 @@ def train(
             for eval_set in eval_sets:
                 eval_set.add_round(trees, workers)
             _describe_round(context, booster, eval_sets, metrics, time.perf_counter() - started)
+            rounds_done = round_index + 1
             if hooks.after_round(context):
                 break
     except KeyboardInterrupt:
-        if booster.model.n_rounds == 0:
+        if rounds_done == 0:
             raise
-        _logger.warning("Training was interrupted: the model has the %d rounds done so far.", booster.model.n_rounds)
+        # Part of a round may have been done.
+        booster.model.truncate(rounds_done)
+        for values in (values for metrics_of in context.evals_result.values() for values in metrics_of.values()):
+            del values[rounds_done:]
+        _logger.warning("Training was interrupted: the model has the %d rounds done so far.", rounds_done)
     finally:
         hooks.after_training(context)
-    rounds_done = booster.model.n_rounds
     return TrainingRun(
         model=booster.model,
-        base_classes=booster.schedule.bases,
-        train_loss=booster.train_loss,
+        base_classes=booster.schedule.bases[:rounds_done],
+        train_loss=booster.train_loss[:rounds_done],
         trees_grown=booster.trees_grown,
         guarded_rounds=booster.guarded_rounds,
         evals_result=context.evals_result,

@@ -156,7 +156,7 @@ class Booster:
 
     def _paper_values(self, pairs: Sequence[Pair], sample: AnyArray) -> Floats:
         """The paper's leaf values of the trees just grown, shape (n_trees, n_nodes)."""
-        sums = np.zeros((len(pairs), 2 * self._settings.num_leaves - 1, 2))
+        sums = np.zeros((len(pairs), self._grower.max_nodes, 2))
         if self._is_sequential(pairs):
             return sums[:, :, 0]  # they will be renewed
         data, weights = self._data, self._weights_of(sample)

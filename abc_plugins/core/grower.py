@@ -9,7 +9,7 @@ import numpy as np
 from abc_plugins.core.arrays import AnyArray, Booleans, Floats
 from abc_plugins.core.data import TrainingData
 from abc_plugins.core.fixedpoint import weigh
-from abc_plugins.core.growing import NODE, grow_trees, make_workspace
+from abc_plugins.core.growing import NODE, WorkSpace, grow_trees, make_workspace
 from abc_plugins.core.leaves import Update
 from abc_plugins.core.model import LEAF, FlatTrees
 from abc_plugins.core.pairs import Pair
@@ -18,6 +18,9 @@ from abc_plugins.core.settings import Settings
 from abc_plugins.core.splitting import SplitRules
 
 _CALLS_PER_THREAD = 4
+
+_HISTOGRAM_BYTES = 2**30
+"""Threads grow trees side by side as long as their histograms take no more than this together."""
 
 
 class TreeGrower:
@@ -31,6 +34,8 @@ class TreeGrower:
 
     Attributes
     ----------
+    max_nodes : int
+        No tree has more nodes.
     leaf_ids : array of uint16, shape (n_trees, n_samples)
         For every tree of the last call of `grow` the node number of each sample's leaf.
     """
@@ -41,18 +46,22 @@ class TreeGrower:
         self._workers = workers
         weight_units = weigh(data.weights)
         self._units = weight_units.units
-        min_units = max(1, int(np.ceil(settings.min_samples_leaf / weight_units.per_unit)))
+        total_units = int(weight_units.units.sum())
+        min_units = _count_units(settings.min_samples_leaf, weight_units.per_unit, total_units + 1)
+        # No tree has more leaves than that; nothing larger needs to be allocated.
+        self._num_leaves = max(1, min(settings.num_leaves, data.n_samples, total_units // min_units))
+        self.max_nodes = 2 * self._num_leaves - 1
         bits = weight_units.hessian_bits
         self._rules = SplitRules(
             second_order=settings.second_order,
             reg_lambda=settings.reg_lambda,
-            min_wh=min(min_units, int(weight_units.units.sum()) + 1) << bits,
+            min_wh=min_units << bits,
             min_hessian=settings.min_child_weight,
             hessian_bits=bits,
             hessian_mask=(1 << bits) - 1,
             weight_per_unit=weight_units.per_unit,
         )
-        self._work = [make_workspace(data.columns, settings.num_leaves) for _ in range(workers.n_threads)]
+        self._work: list[WorkSpace] = []
         self._nodes: AnyArray = np.empty((0, 0), dtype=NODE)
         self._n_nodes = np.empty(0, dtype=np.int64)
         self.leaf_ids: AnyArray = np.empty((0, data.n_samples), dtype=np.uint16)
@@ -75,7 +84,7 @@ class TreeGrower:
                 usable,
                 plus,
                 minus,
-                self._settings.num_leaves,
+                self._num_leaves,
                 self._rules,
                 self._work[thread],
                 self._nodes,
@@ -86,9 +95,9 @@ class TreeGrower:
             )
 
         # A call costs some microseconds: each grows several trees, but leaves enough calls to keep all threads busy.
-        threads = self._workers.n_threads
+        threads = self._provide_work_space(len(pairs))
         step = max(1, len(pairs) // (_CALLS_PER_THREAD * threads)) if threads > 1 else len(pairs)
-        self._workers.over_items(range(0, len(pairs), step), grow_some)
+        self._workers.over_items(range(0, len(pairs), step), grow_some, threads)
 
     def to_round(self, update: Update) -> FlatTrees:
         """Model trees of an update of the last trees grown, as one round."""
@@ -115,9 +124,18 @@ class TreeGrower:
         """Make room for the results of `n_trees` trees."""
         if n_trees <= self.leaf_ids.shape[0]:
             return
-        self._nodes = np.empty((n_trees, 2 * self._settings.num_leaves - 1), dtype=NODE)
+        self._nodes = np.empty((n_trees, self.max_nodes), dtype=NODE)
         self._n_nodes = np.empty(n_trees, dtype=np.int64)
         self.leaf_ids = np.empty((n_trees, self._data.n_samples), dtype=np.uint16)
+
+    def _provide_work_space(self, n_trees: int) -> int:
+        """Make work space for as many threads as `n_trees` trees can use and memory allows; return their number."""
+        bytes_a_thread = 16 * self._num_leaves * int(self._data.columns.group_cell[-1])
+        affordable = max(1, _HISTOGRAM_BYTES // max(1, bytes_a_thread))
+        n_threads = min(self._workers.n_threads, n_trees, affordable)
+        while len(self._work) < n_threads:
+            self._work.append(make_workspace(self._data.columns, self._num_leaves))
+        return n_threads
 
     def _usable_features(self, round_index: int, pair: Pair) -> Booleans:
         """The features that this tree may split on; the same for (k, b) and (b, k)."""
@@ -130,3 +148,8 @@ class TreeGrower:
         usable = np.zeros(n_features, dtype=np.bool_)
         usable[random.choice(n_features, max(1, round(share * n_features)), replace=False)] = True
         return usable
+
+
+def _count_units(weight: float, per_unit: float, largest: int) -> int:
+    """Units that make up a weight, rounded up; from 1 to `largest`."""
+    return max(1, int(np.ceil(weight / per_unit))) if weight < largest * per_unit else largest

@@ -11,7 +11,7 @@ from abc_plugins.core.columns import Columns
 from abc_plugins.core.fixedpoint import to_fixed_point
 from abc_plugins.core.histogram import build_histogram, subtract_histogram
 from abc_plugins.core.jit import kernel
-from abc_plugins.core.splitting import Thresholds, find_best_split, make_thresholds
+from abc_plugins.core.splitting import SMALLEST_RELATIVE_GAIN, Thresholds, find_best_split, make_thresholds
 
 NODE = np.dtype(
     [
@@ -40,10 +40,6 @@ NODE = np.dtype(
     align=True,
 )
 """A node of a tree under construction. The root is node 0, and the t-th split makes nodes 2t - 1 and 2t."""
-
-
-_GAIN_TIE = 1e-9
-"""Gains that differ by less than this share are equal but for rounding."""
 
 
 class WorkSpace(NamedTuple):
@@ -194,13 +190,13 @@ def _make_root(sample, usable, work, nodes, rules):
 
 @kernel
 def _best_leaf(nodes, n_nodes):
-    """The leaf whose split gains most, the earlier one of equals; -1 if none gains anything."""
+    """The leaf whose split gains most, the earlier one of those equal but for rounding; -1 if none gains anything."""
     best = -1
-    best_gain = 0.0
+    to_beat = 0.0
     for i in range(n_nodes):
-        if nodes[i].split_gain > best_gain * (1.0 + _GAIN_TIE):
+        if nodes[i].split_gain > to_beat:
             best = i
-            best_gain = nodes[i].split_gain
+            to_beat = nodes[i].split_gain * (1.0 + SMALLEST_RELATIVE_GAIN)
     return best
 
 

@@ -103,7 +103,9 @@ def sum_leaves(probabilities, labels, weights, plus, minus, leaf_ids, sums):
 
 
 def newton_steps(sums: Floats, rules: LeafRules) -> Floats:
-    """Clipped and shrunken leaf values, always finite; 0 where the curvature vanishes.
+    """Clipped and shrunken leaf values; 0 where the curvature vanishes.
+
+    They are finite unless the learning rate is absurdly large; the booster never takes over a value that is not.
 
     Parameters
     ----------
@@ -111,9 +113,10 @@ def newton_steps(sums: Floats, rules: LeafRules) -> Floats:
         Sums of z and h.
     rules : LeafRules
     """
-    denominator = sums[..., 1] + rules.reg_lambda
-    steps = np.divide(rules.factor * sums[..., 0], denominator, out=np.zeros_like(denominator), where=denominator > 0)
-    return rules.learning_rate * np.clip(steps, -rules.clip, rules.clip)
+    z, denominator = rules.factor * sums[..., 0], sums[..., 1] + rules.reg_lambda
+    with np.errstate(over="ignore"):
+        steps = np.divide(z, denominator, out=np.zeros_like(denominator), where=denominator > 0)
+        return rules.learning_rate * np.clip(steps, -rules.clip, rules.clip)
 
 
 @kernel

@@ -72,7 +72,7 @@ class Workers:
         bounds = [n_blocks * share // max(shares, 1) for share in range(shares + 1)]
         self._run([partial(work, bounds[share], bounds[share + 1]) for share in range(shares)])
 
-    def over_items(self, items: Sequence[Any], work: Callable[[Any, int], Any]) -> None:
+    def over_items(self, items: Sequence[Any], work: Callable[[Any, int], Any], max_threads: int | None = None) -> None:
         """Call `work(item, thread)` for every item; each thread takes the next item when it is free."""
         queue = iter(items)
 
@@ -80,7 +80,7 @@ class Workers:
             for item in queue:
                 work(item, thread)
 
-        threads = min(self.n_threads, len(items))
+        threads = min(self.n_threads, len(items), self.n_threads if max_threads is None else max_threads)
         self._run([partial(drain, thread) for thread in range(threads)])
 
     def _run(self, tasks: Iterable[Callable[[], Any]]) -> None:

@@ -163,7 +163,8 @@ def _move_masses(growth, leaves, p_class, other_mass, base_mass):
 def _derivatives(labels, weights, p_class, other_mass, base_mass, k, base, z, h):
     """Write z and h of class k at the scores that the masses stand for; without a base its mass is 0."""
     for i in range(labels.size):
-        scale = 1.0 / max(other_mass[i] + base_mass[i], _LEAST_MASS)
+        # The class is among the others, but rounding may have lost its part.
+        scale = 1.0 / max(max(other_mass[i], p_class[i]) + base_mass[i], _LEAST_MASS)
         a = p_class[i] * scale
         b = base_mass[i] * scale
         z[i] = weights[i] * (((labels[i] == k) - a) - ((labels[i] == base) - b))

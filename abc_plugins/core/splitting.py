@@ -16,7 +16,7 @@ NONE_ALLOWED = -2
 NONE_BETTER = -1
 """In place of a bin: no split on this feature beats the best one so far."""
 
-_SMALLEST_RELATIVE_GAIN = 1e-9
+SMALLEST_RELATIVE_GAIN = 1e-9
 """A gain below this share of the node's own score is rounding noise."""
 
 _TIE = 1e-11
@@ -247,7 +247,7 @@ def find_best_split(columns, hist, node_z, node_wh, usable, rules, z_unit, h_uni
     Split
     """
     node_score = _score(to_float(node_z) * z_unit, _denominator(node_wh, rules, h_unit) + rules.reg_lambda)
-    floor = node_score * (1.0 + _SMALLEST_RELATIVE_GAIN)
+    floor = node_score * (1.0 + SMALLEST_RELATIVE_GAIN)
     best = Split(0.0, -1, NONE_ALLOWED, False, 0, 0)
     for f in range(columns.feature.size):
         if not usable[f]:

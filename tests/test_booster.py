@@ -1,0 +1,179 @@
+"""The round loop: no pair grown twice, draws that depend on the seed alone, the same bits whoever runs it."""
+
+import hashlib
+import multiprocessing
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from abc_plugins import ABCBoostClassifier
+from abc_plugins.core.booster import Booster
+from abc_plugins.core.data import make_training_data
+from abc_plugins.core.grower import TreeGrower
+from abc_plugins.core.model import NODE_FIELDS
+from abc_plugins.core.parallel import Workers
+from abc_plugins.core.schedule import CLASSIC
+from abc_plugins.core.settings import Settings
+
+QUICK = {"n_estimators": 6, "num_leaves": 5, "min_samples_leaf": 3, "search": 3, "gap": 1, "warmup": 2}
+
+
+def digest(model):
+    """A hash of every bit of a model."""
+    trees = model.model_.flat()
+    state = hashlib.sha256(model.train_loss_.tobytes() + model.base_classes_.tobytes())
+    for name in ("round_start", "node_start", "plus", "minus", *NODE_FIELDS):
+        state.update(np.ascontiguousarray(getattr(trees, name)).tobytes())
+    return state.hexdigest()
+
+
+def fit(data, **settings):
+    return ABCBoostClassifier(**{**QUICK, "n_jobs": 1, **settings}).fit(data.X, data.y)
+
+
+@pytest.mark.parametrize("leaf_values", ["paper", "sequential"])
+@pytest.mark.parametrize(("K", "search"), [(5, 3), (5, "all"), (4, 1)])
+def test_a_search_never_grows_a_pair_twice(make_data, monkeypatch, K, search, leaf_values):
+    calls = []
+    grow = TreeGrower.grow
+
+    def spy(self, probabilities, pairs, sample, round_index):
+        calls.append(list(pairs))
+        grow(self, probabilities, pairs, sample, round_index)
+
+    monkeypatch.setattr(TreeGrower, "grow", spy)
+    model = fit(make_data(K, 80), search=search, leaf_values=leaf_values)
+    s = K if search == "all" else search
+    sizes = [K, K, s * (K - 1) - s * (s - 1) // 2, K - 1, s * (K - 1) - s * (s - 1) // 2, K - 1]
+    assert [len(pairs) for pairs in calls] == sizes
+    assert all(len({frozenset(pair) for pair in pairs}) == len(pairs) for pairs in calls)
+    assert model.trees_grown_ == sum(sizes)
+    assert model.model_.n_trees == 2 * K + 4 * (K - 1)
+    for base, trees in zip(model.base_classes_, model.model_.rounds(), strict=True):
+        minus = {tree.minus for tree in trees}
+        assert minus == {base}
+        assert [tree.plus for tree in trees] == [k for k in range(K) if k != base]
+
+
+def test_two_classes_have_one_tree_a_round(make_data):
+    data = make_data(2, 80)
+    plain, adaptive = fit(data, method="robustlogit"), fit(data, method="abcrobustlogit")
+    assert digest(plain) == digest(adaptive)
+    assert plain.model_.n_trees == plain.trees_grown_ == QUICK["n_estimators"]
+    assert plain.base_classes_.tolist() == [CLASSIC] * QUICK["n_estimators"]
+    (tree,) = next(plain.model_.rounds())
+    assert (tree.plus, tree.minus) == (1, 0)
+
+
+def test_scores_of_the_booster_are_those_of_its_trees(make_data):
+    data = make_data(4, 90, missing=0.1)
+    settings = Settings(**QUICK, subsample=0.6, colsample=0.5, seed=3)
+    with Workers(2) as workers:
+        labels, weights = data.y.astype(np.int32), np.ones(90)
+        booster = Booster(make_training_data(data.X, labels, weights, 4, 255, workers), settings, workers)
+        for m in range(6):
+            booster.run_round()
+            assert booster.model.n_rounds == len(booster.train_loss) == len(booster.schedule.bases) == m + 1
+        raw = booster.model.raw_scores(data.X, workers)
+    losses = np.log(np.exp(raw).sum(axis=1)) - raw[np.arange(90), data.y]
+    assert booster.train_loss[-1] == pytest.approx(losses.sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("option", ["subsample", "colsample"])
+def test_draws_depend_on_the_seed_alone(make_data, option):
+    data = make_data(4, 120, 8)
+    drawn = {seed: digest(fit(data, random_state=seed, **{option: 0.5})) for seed in (0, 1)}
+    assert digest(fit(data, random_state=0, n_jobs=2, **{option: 0.5})) == drawn[0] != drawn[1]
+    assert digest(fit(data, random_state=0)) == digest(fit(data, random_state=1)) not in drawn.values()
+
+
+def test_every_round_draws_its_share_of_the_samples(make_data, monkeypatch):
+    samples = []
+    grow = TreeGrower.grow
+
+    def spy(self, probabilities, pairs, sample, round_index):
+        samples.append(sample.copy())
+        grow(self, probabilities, pairs, sample, round_index)
+
+    monkeypatch.setattr(TreeGrower, "grow", spy)
+    fit(make_data(4, 100), subsample=0.3)
+    assert [np.unique(sample).size for sample in samples] == [30] * 6
+    assert all(np.all(np.diff(sample.astype(int)) > 0) for sample in samples)
+    assert len({sample.tobytes() for sample in samples}) == 6
+    samples.clear()
+    fit(make_data(4, 100), subsample=1e-9)
+    assert {sample.size for sample in samples} == {1}
+
+
+def test_every_tree_draws_its_share_of_the_features(make_data):
+    model = fit(make_data(4, 200, 10), colsample=0.2, num_leaves=20, min_samples_leaf=1)
+    used = [set(tree.feature) - {-1} for tree in model.model_.trees()]
+    assert max(len(features) for features in used) == 2
+    assert len({frozenset(features) for features in used}) > 5
+    assert fit(make_data(4, 100, 3), colsample=1e-9).feature_importance("count").sum() > 0
+
+
+SAMPLED = {"subsample": 0.8, "colsample": 0.7, "random_state": 5}
+
+
+@pytest.mark.parametrize("leaf_values", ["paper", "sequential"])
+def test_any_number_of_threads_gives_the_same_bits(make_data, leaf_values):
+    data = make_data(5, 2500, missing=0.1)
+    digests = {digest(fit(data, n_jobs=n, leaf_values=leaf_values, **SAMPLED)) for n in (1, 2, 3)}
+    assert len(digests) == 1
+
+
+def test_separate_processes_give_the_same_bits(make_data):
+    code = (
+        "import sys; from conftest import make_data; from test_booster import SAMPLED, digest, fit;"
+        "print(digest(fit(make_data(4, 300), n_jobs=int(sys.argv[1]), **SAMPLED)))"
+    )
+    here = digest(fit(make_data(4, 300), **SAMPLED))
+    for n_jobs in (1, 2):
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(n_jobs)],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.strip() == here
+
+
+def test_fits_and_predictions_side_by_side(make_data):
+    data = make_data(4, 300)
+    expected = fit(data)
+    found = [None] * 4
+
+    def work(i):
+        model = fit(data, n_jobs=2)
+        found[i] = digest(model), model.predict_proba(data.X_test), expected.predict_proba(data.X_test)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    proba = expected.predict_proba(data.X_test)
+    for same, mine, theirs in found:
+        assert same == digest(expected)
+        np.testing.assert_array_equal(mine, proba)
+        np.testing.assert_array_equal(theirs, proba)
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_can_fit(make_data):
+    data = make_data(3, 100)
+    expected = digest(fit(data, n_jobs=2))
+    context = multiprocessing.get_context("fork")
+    answers = context.Queue()
+    process = context.Process(target=lambda: answers.put(digest(fit(data, n_jobs=2))))
+    process.start()
+    assert answers.get(timeout=120) == expected
+    process.join()
+    assert process.exitcode == 0

@@ -1,0 +1,314 @@
+"""Histograms, splits and trees against plain NumPy twins that know nothing of cells, groups or default bins."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from abc_plugins.core import columns as columns_module
+from abc_plugins.core.data import TrainingData, make_training_data
+from abc_plugins.core.fixedpoint import to_fixed_point, weigh
+from abc_plugins.core.grower import TreeGrower
+from abc_plugins.core.histogram import build_histogram, subtract_histogram
+from abc_plugins.core.losses import derivatives
+from abc_plugins.core.parallel import Workers
+from abc_plugins.core.schedule import CLASSIC
+from abc_plugins.core.settings import Settings
+from abc_plugins.core.splitting import SplitRules, find_best_split, make_thresholds
+
+N, K = 120, 3
+
+
+@dataclass
+class Problem:
+    """Samples with features of all kinds and the derivatives of one tree."""
+
+    data: TrainingData
+    probabilities: np.ndarray
+    z: np.ndarray
+    h: np.ndarray
+
+    @property
+    def columns(self):
+        return self.data.columns
+
+
+def features_of_all_kinds(y, rng):
+    signal = y + rng.normal(size=N)
+    rare = rng.random((N, 4)) < 0.3
+    return np.column_stack(
+        [
+            signal,  # no default bin
+            np.where(rare[:, 0], np.abs(signal) + 1.0, 0.0),  # default at the bottom
+            np.where(rare[:, 1], -np.abs(signal) - 1.0, 0.0),  # at the top
+            np.where(rare[:, 2], signal, 0.3),  # in between
+            np.where(rare[:, 3], signal, np.nan),  # missing
+            np.where(rng.random(N) < 0.15, np.nan, np.where(rare[:, 2], signal, 0.3)),
+            np.round(rng.normal(size=N)),
+        ]
+    )
+
+
+def make_problem(*, whole_weights=True, pair=(1, CLASSIC), seed=0, dense=False):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, K, N).astype(np.int32)
+    weights = rng.integers(1, 4, N).astype(float) if whole_weights else rng.uniform(0.2, 3.0, N)
+    X = features_of_all_kinds(y, rng)
+    X = X[:, [0, 6]] if dense else X
+    with Workers(1) as workers:
+        data = make_training_data(X, y, weights, K, 40, workers)
+    probabilities = rng.dirichlet(np.ones(K), N).T.copy()
+    z, h = np.empty(N), np.empty(N)
+    derivatives(probabilities, y, weights, *pair, 0, N, z, h)
+    return Problem(data, probabilities, z, h)
+
+
+# ------------------------------------------------------------------------------------------------ histograms
+
+
+@pytest.fixture(params=["one group", "several groups", "a group a feature"])
+def group_size(request, monkeypatch):
+    sizes = {"one group": 32768, "several groups": 60, "a group a feature": 1}
+    monkeypatch.setattr(columns_module, "_CELLS_PER_GROUP", sizes[request.param])
+
+
+def cells_of(problem, pair=(1, CLASSIC)):
+    data, units = problem.data, weigh(problem.data.weights)
+    cells = np.empty((N, 2), dtype=np.int64)
+    z_unit, h_unit = to_fixed_point(
+        problem.probabilities, data.labels, data.weights, units.units, *pair, units.hessian_bits, cells
+    )
+    return cells, z_unit, h_unit, units
+
+
+def plain_histogram(columns, rows, cells):
+    """Sums of every cell, from the codes."""
+    hist = np.zeros((columns.group_cell[-1], 2), dtype=np.int64)
+    for f in range(columns.feature.size):
+        stored = [b for b in range(columns.n_bins[f] + columns.has_missing[f]) if b != columns.default_bin[f]]
+        for cell, b in enumerate(stored, start=columns.first_cell[f]):
+            hist[cell] = cells[rows[columns.codes[f, rows] == b]].sum(axis=0)
+    return hist
+
+
+@pytest.mark.usefixtures("group_size")
+@pytest.mark.parametrize("dense", [False, True])
+def test_histograms(dense):
+    problem = make_problem(dense=dense)
+    assert np.all(problem.columns.default_bin == columns_module.STORED) == dense
+    cells = cells_of(problem)[0]
+    rng = np.random.default_rng(0)
+    for n_rows in (0, 1, 5, 60, N):
+        rows = np.sort(rng.choice(N, n_rows, replace=False)).astype(np.uint32)
+        hist = np.full((problem.columns.group_cell[-1], 2), 77, dtype=np.int64)
+        build_histogram(problem.columns, rows, cells, hist)
+        np.testing.assert_array_equal(hist, plain_histogram(problem.columns, rows, cells))
+
+
+def test_subtraction_gives_the_other_child_of_the_usable_features():
+    problem = make_problem()
+    columns, cells = problem.columns, cells_of(problem)[0]
+    rows = np.arange(N, dtype=np.uint32)
+    parent, child = plain_histogram(columns, rows, cells), plain_histogram(columns, rows[::3], cells)
+    before = parent.copy()
+    usable = np.arange(columns.feature.size) % 2 == 0
+    subtract_histogram(parent, child, columns.first_cell, columns.n_cells, usable)
+    expected = plain_histogram(columns, np.setdiff1d(rows, rows[::3]), cells)
+    for f in range(columns.feature.size):
+        mine = slice(columns.first_cell[f], columns.first_cell[f] + columns.n_cells[f])
+        np.testing.assert_array_equal(parent[mine], (expected if usable[f] else before)[mine])
+
+
+# ------------------------------------------------------------------------------------------------ splits
+
+
+def make_rules(units, *, second_order=True, reg_lambda=0.0, min_weight=1.0, min_hessian=0.0):
+    bits = units.hessian_bits
+    min_units = max(1, int(np.ceil(min_weight / units.per_unit)))
+    return SplitRules(second_order, reg_lambda, min_units << bits, min_hessian, bits, (1 << bits) - 1, units.per_unit)
+
+
+def plain_splits(problem, rows, rules, f):
+    """All allowed splits on a feature: (gain, bin, missing_left, rows that go left), from the raw codes."""
+    columns, weights = problem.columns, problem.data.weights
+    codes = columns.codes[f, rows]
+    missing = columns.has_missing[f] & (codes == columns.n_bins[f])
+    min_weight = (rules.min_wh >> rules.hessian_bits) * rules.weight_per_unit
+
+    def term(mask):
+        below = problem.h[rows][mask].sum() if rules.second_order else weights[rows][mask].sum()
+        return problem.z[rows][mask].sum() ** 2 / (below + rules.reg_lambda)
+
+    def is_allowed(mask):
+        heavy = weights[rows][mask].sum() >= min_weight - 1e-5
+        return mask.any() and heavy and problem.h[rows][mask].sum() >= rules.min_hessian
+
+    for b in range(columns.n_bins[f]):
+        for missing_left in (True, False) if missing.any() else (None,):
+            left = (codes <= b) & ~missing | (missing & bool(missing_left))
+            if (left & ~missing).any() and is_allowed(left) and is_allowed(~left):
+                yield term(left) + term(~left) - term(np.ones(rows.size, dtype=bool)), b, missing_left, rows[left]
+
+
+RULES = [
+    {},
+    {"second_order": False},
+    {"reg_lambda": 2.5},
+    {"second_order": False, "reg_lambda": 2.5},
+    {"min_weight": 40.0},
+    {"min_hessian": 3.0},
+    {"second_order": False, "min_hessian": 3.0, "min_weight": 25.0},
+    {"min_weight": 500.0},
+]
+
+
+@pytest.mark.parametrize("pair", [(1, CLASSIC), (0, 2)])
+@pytest.mark.parametrize("whole_weights", [True, False])
+@pytest.mark.parametrize("options", RULES, ids=str)
+def test_best_split_of_every_feature(options, whole_weights, pair):
+    problem = make_problem(whole_weights=whole_weights, pair=pair)
+    columns, (cells, z_unit, h_unit, units) = problem.columns, cells_of(problem, pair)
+    rules = make_rules(units, **options)
+    rng = np.random.default_rng(1)
+    for n_rows in (2, 30, N):
+        rows = np.sort(rng.choice(N, n_rows, replace=False)).astype(np.uint32)
+        hist = plain_histogram(columns, rows, cells)
+        for f in range(columns.feature.size):
+            usable = np.arange(columns.feature.size) == f
+            node_z, node_wh = cells[rows].sum(axis=0)
+            found = find_best_split(columns, hist, node_z, node_wh, usable, rules, z_unit, h_unit, make_thresholds(40))
+            splits = list(plain_splits(problem, rows, rules, f))
+            assert usable[f] == bool(splits)  # a feature that allows no split is switched off
+            best = max((gain for gain, *_ in splits), default=0.0)
+            assert found.gain == pytest.approx(max(best, 0.0), rel=1e-5, abs=1e-6)
+            if found.gain > 0:
+                same = [s for s in splits if s[1] == found.bin and s[2] in (None, found.missing_left)]
+                assert len(same) == 1
+                assert same[0][0] == pytest.approx(best, rel=1e-5, abs=1e-6)
+                np.testing.assert_array_equal([found.left_z, found.left_wh], cells[same[0][3]].sum(axis=0))
+
+
+def test_all_features_together_and_only_usable_ones():
+    problem = make_problem()
+    columns, (cells, z_unit, h_unit, units) = problem.columns, cells_of(problem)
+    rows = np.arange(N, dtype=np.uint32)
+    hist, rules = plain_histogram(columns, rows, cells), make_rules(units)
+    best = [max(gain for gain, *_ in plain_splits(problem, rows, rules, f)) for f in range(columns.feature.size)]
+    usable = np.ones(columns.feature.size, dtype=bool)
+    for _ in range(columns.feature.size):
+        found = find_best_split(columns, hist, *cells.sum(axis=0), usable, rules, z_unit, h_unit, make_thresholds(40))
+        assert found.feature == np.argmax(np.where(usable, best, -1.0))
+        usable[found.feature] = False
+    found = find_best_split(columns, hist, *cells.sum(axis=0), usable, rules, z_unit, h_unit, make_thresholds(40))
+    assert (found.gain, found.feature) == (0.0, -1)
+
+
+# ------------------------------------------------------------------------------------------------ trees
+
+
+def grow(problem, pair=(1, CLASSIC), sample=None, n_threads=1, **settings):
+    sample = np.arange(N, dtype=np.uint32) if sample is None else sample
+    with Workers(n_threads) as workers:
+        grower = TreeGrower(problem.data, Settings(**settings), workers)
+        grower.grow(problem.probabilities, [pair], sample, 0)
+    return grower._nodes[0, : grower._n_nodes[0]], grower.leaf_ids[0], grower.leaf_sums[0]
+
+
+def plain_leaves(problem, nodes):
+    """Leaf of every sample by walking down the codes."""
+    columns, leaves = problem.columns, np.zeros(N, dtype=int)
+    for i in range(N):
+        node = 0
+        while nodes[node]["feature"] >= 0:
+            f = nodes[node]["feature"]
+            code = columns.codes[f, i]
+            missing = columns.has_missing[f] and code == columns.n_bins[f]
+            goes_left = nodes[node]["missing_left"] if missing else code <= nodes[node]["bin"]
+            node = nodes[node]["left" if goes_left else "right"]
+        leaves[i] = node
+    return leaves
+
+
+@pytest.mark.usefixtures("group_size")
+@pytest.mark.parametrize("method", ["mart", "robustlogit"])
+@pytest.mark.parametrize("share", [1.0, 0.6])
+def test_a_tree_is_grown_best_first(method, share):
+    """Every split is the best of all leaves at its time, found anew from the rows; sums and leaves are right."""
+    problem = make_problem(seed=2)
+    sample = np.sort(np.random.default_rng(0).choice(N, int(share * N), replace=False)).astype(np.uint32)
+    options = {"reg_lambda": 0.5, "min_child_weight": 1.0}
+    nodes, leaf_ids, leaf_sums = grow(
+        problem, sample=sample, method=method, num_leaves=9, min_samples_leaf=6, **options
+    )
+    np.testing.assert_array_equal(leaf_ids, plain_leaves(problem, nodes))
+    rules = make_rules(
+        weigh(problem.data.weights), second_order=method == "robustlogit", reg_lambda=0.5, min_weight=6, min_hessian=1.0
+    )
+    rows_of = {0: sample}
+    for t in range(len(nodes) // 2):
+        parent = int(np.flatnonzero(nodes["left"] == 2 * t + 1)[0])
+        splits = {
+            leaf: [s for f in range(problem.columns.feature.size) for s in plain_splits(problem, rows, rules, f)]
+            for leaf, rows in rows_of.items()
+        }
+        best = {leaf: max((s[0] for s in found), default=0.0) for leaf, found in splits.items()}
+        assert best[parent] == pytest.approx(max(best.values()), rel=1e-6)
+        assert nodes[parent]["gain"] == pytest.approx(best[parent], rel=1e-6)
+        rows = rows_of.pop(parent)
+        f = nodes[parent]["feature"]
+        left = next(
+            s[3]
+            for s in plain_splits(problem, rows, rules, f)
+            if s[1] == nodes[parent]["bin"] and s[2] in (None, nodes[parent]["missing_left"])
+        )
+        rows_of[2 * t + 1], rows_of[2 * t + 2] = left, np.setdiff1d(rows, left)
+    assert len(rows_of) == 9
+    for leaf, rows in rows_of.items():
+        np.testing.assert_allclose(leaf_sums[leaf], [problem.z[rows].sum(), problem.h[rows].sum()], rtol=1e-8)
+        assert nodes[leaf]["weight"] == problem.data.weights[rows].sum()
+
+
+def test_no_more_leaves_than_can_be():
+    """A tree ends when nothing can be split, and so does its work space."""
+    problem = make_problem()
+    nodes, leaf_ids, _ = grow(problem, num_leaves=32767, min_samples_leaf=1)
+    assert np.unique(leaf_ids).size == (len(nodes) + 1) // 2 <= N
+    for least in (1e9, problem.data.weights.sum() / 2 + 1):
+        assert len(grow(problem, num_leaves=8, min_samples_leaf=least)[0]) == 1
+    assert len(grow(problem, num_leaves=2, min_samples_leaf=1)[0]) == 3
+
+
+def test_the_tree_of_a_swapped_pair_is_the_same_tree():
+    nodes, leaf_ids, sums = grow(make_problem(pair=(0, 2)), (0, 2), num_leaves=7)
+    swapped_nodes, swapped_ids, swapped_sums = grow(make_problem(pair=(0, 2)), (2, 0), num_leaves=7)
+    for name in ("feature", "bin", "missing_left", "left", "right", "gain", "weight"):
+        np.testing.assert_array_equal(nodes[name], swapped_nodes[name])
+    np.testing.assert_array_equal(leaf_ids, swapped_ids)
+    np.testing.assert_array_equal(sums * [-1, 1], swapped_sums)
+
+
+def test_histograms_of_many_cells_are_not_kept_for_every_thread(monkeypatch):
+    problem = make_problem()
+    pairs = [(0, CLASSIC), (1, CLASSIC), (2, CLASSIC)]
+
+    def grown(budget):
+        monkeypatch.setattr("abc_plugins.core.grower._HISTOGRAM_BYTES", budget)
+        with Workers(3) as workers:
+            grower = TreeGrower(problem.data, Settings(), workers)
+            grower.grow(problem.probabilities, pairs, np.arange(N, dtype=np.uint32), 0)
+            return len(grower._work), grower.leaf_ids.copy()
+
+    many, expected = grown(2**30)
+    one, found = grown(1)
+    assert (many, one) == (3, 1)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_nothing_to_split_on():
+    problem = make_problem()
+    with Workers(1) as workers:
+        data = make_training_data(np.ones((N, 2)), problem.data.labels, problem.data.weights, K, 255, workers)
+    nodes, leaf_ids, sums = grow(replace(problem, data=data), num_leaves=5)
+    assert len(nodes) == 1
+    assert not leaf_ids.any()
+    np.testing.assert_allclose(sums[0], [problem.z.sum(), problem.h.sum()], rtol=1e-9)

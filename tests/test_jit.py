@@ -1,0 +1,78 @@
+"""The cache of compiled kernels: it may be missing, it is used, and it knows when any kernel has changed."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "abc_plugins"
+
+INNER = """
+from abc_plugins.core.jit import kernel
+
+@kernel
+def inner(x):
+    return x + {number}
+"""
+OUTER = """
+from abc_plugins.core.inner import inner
+from abc_plugins.core.jit import kernel
+
+@kernel
+def outer(x):
+    return 10 * inner(x)
+"""
+CALL = """
+from abc_plugins.core.outer import outer
+print(outer(1), sum(outer.stats.cache_hits.values()))
+"""
+
+
+@pytest.fixture
+def package(tmp_path):
+    """A copy of the core with two kernels that can be changed: one calls the other."""
+    shutil.copytree(PACKAGE, tmp_path / "abc_plugins", ignore=shutil.ignore_patterns("__pycache__", "lgbm", "xgb"))
+    write(tmp_path, 1)
+    (tmp_path / "abc_plugins" / "core" / "outer.py").write_text(OUTER)
+    return tmp_path
+
+
+def write(folder, number):
+    (folder / "abc_plugins" / "core" / "inner.py").write_text(INNER.format(number=number))
+
+
+def run(folder, **environment):
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "XDG_"))}
+    done = subprocess.run(
+        [sys.executable, "-c", CALL],
+        cwd=folder,
+        env={**inherited, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [int(number) for number in done.stdout.split()]
+
+
+def test_the_cache_is_used_until_a_kernel_that_is_called_changes(package):
+    cache = package / "cache"
+    assert run(package, NUMBA_CACHE_DIR=str(cache)) == [20, 0]
+    assert list(cache.rglob("*.nbi"))
+    assert run(package, NUMBA_CACHE_DIR=str(cache)) == [20, 1]
+    write(package, 2)
+    assert run(package, NUMBA_CACHE_DIR=str(cache)) == [30, 0]
+
+
+def test_without_any_folder_for_the_cache_kernels_still_run(package):
+    """Neither the named folder, nor the one next to the source, nor the user's can be made: a file is in the way."""
+    blocked = package / "file"
+    blocked.write_text("")
+    (package / "abc_plugins" / "core" / "__pycache__").write_text("")
+    nowhere = str(blocked / "below")
+    home = {"HOME": nowhere, "USERPROFILE": nowhere, "LOCALAPPDATA": nowhere, "XDG_CACHE_HOME": nowhere}
+    assert run(package, NUMBA_CACHE_DIR=nowhere, **home) == [20, 0]
+    assert run(package, NUMBA_CACHE_DIR=nowhere, **home) == [20, 0]
+    assert not list(package.rglob("*.nbi"))
