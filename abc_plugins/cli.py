@@ -1,4 +1,4 @@
-"""The command line: abc-plugins fit | predict | inspect | compare.
+"""The command line: abc-plugins fit | predict | inspect | compare | tune.
 
 Results go to standard output, progress, warnings and errors to standard error. Exit codes: 0 done, 1 error, 2 wrong
 usage, 130 interrupted.
@@ -317,6 +317,21 @@ def _dataset(options: argparse.Namespace) -> Any:
     return Dataset(Path(options.data).name, data.features.values, data.labels, data.features.names)  # type: ignore[arg-type]
 
 
+# ------------------------------------------------------------------------------------------------ tune
+
+
+def _add_tune_options(parser: argparse.ArgumentParser) -> None:
+    from tuning.cli import add_tune_options
+
+    add_tune_options(parser)
+
+
+def _run_tune(options: argparse.Namespace) -> None:
+    from tuning.cli import run_tune
+
+    run_tune(options)
+
+
 # ------------------------------------------------------------------------------------------------ shared
 
 
@@ -355,6 +370,7 @@ COMMANDS = {
     "predict": Command("Predict labels or probabilities for a CSV or Parquet file.", _add_predict_options, run_predict),
     "inspect": Command("Describe a model file.", _add_inspect_options, run_inspect),
     "compare": Command("Compare with LightGBM and XGBoost on one data set.", _add_compare_options, run_compare),
+    "tune": Command("Tune with Optuna; status and report of a study.", _add_tune_options, _run_tune),
 }
 
 if __name__ == "__main__":

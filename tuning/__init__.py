@@ -8,6 +8,7 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError("tuning needs Optuna: pip install 'abc-plugins[tuning]'") from error
 
 from tuning.pruning import ABCPruningCallback, FoldPruner
+from tuning.report import write_report
 from tuning.result import TuneResult
 from tuning.sampling import ReproducibleSampler
 from tuning.space import default_space
@@ -24,4 +25,5 @@ __all__ = [
     "load_study",
     "suggest",
     "tune",
+    "write_report",
 ]

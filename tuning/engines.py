@@ -95,9 +95,6 @@ class Engine(ABC):
     """
 
     name: str
-    package: str
-    """What must be installed."""
-
     defaults: Mapping[str, Any]
     """The estimator's own values of tuned parameters; those without one are left to the estimator."""
 
@@ -126,9 +123,7 @@ class Engine(ABC):
     def estimator(self, parameters: Mapping[str, Any]) -> Any:
         """Make the scikit-learn estimator."""
 
-    def fit_all(
-        self, estimator: Any, X: Any, classes: AnyArray, codes: Integers, weights: Floats | None
-    ) -> None:
+    def fit_all(self, estimator: Any, X: Any, classes: AnyArray, codes: Integers, weights: Floats | None) -> None:
         """Fit the estimator on all data."""
         estimator.fit(X, classes[codes], sample_weight=weights)
 
@@ -169,10 +164,10 @@ def engine_class(name: str) -> type[Engine]:
     if find_spec(package) is None:
         raise ModuleNotFoundError(f"engine {name!r} needs {package}: pip install 'abc-plugins[{name}]'")
     if name == "lgbm":
-        from tuning.lightgbm import LightGBMEngine
+        from tuning.lgbm import LightGBMEngine
 
         return LightGBMEngine
-    from tuning.xgboost import XGBoostEngine
+    from tuning.xgb import XGBoostEngine
 
     return XGBoostEngine
 

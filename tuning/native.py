@@ -24,7 +24,6 @@ class NativeEngine(Engine):
     """`ABCBoostClassifier`, driven by its booster so that the bins of a fold are reused."""
 
     name = "native"
-    package = "abc_plugins"
     defaults: Mapping[str, Any] = {
         name: getattr(ABCBoostClassifier(), name)
         for name in ("search", "gap", "warmup", "num_leaves", "learning_rate", "min_samples_leaf", "reg_lambda",

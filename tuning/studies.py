@@ -86,7 +86,9 @@ def load_study(storage: Any, study_name: str | None) -> Any:
     if study_name is None and len(names) == 1:
         study_name = names[0]
     if study_name not in names:
-        fail("study_name", study_name, f"one of {', '.join(map(repr, names))}" if names else "in a storage with studies")
+        fail(
+            "study_name", study_name, f"one of {', '.join(map(repr, names))}" if names else "in a storage with studies"
+        )
     return optuna.load_study(study_name=study_name, storage=opened)
 
 

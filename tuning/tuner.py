@@ -233,7 +233,9 @@ def tune(
     if len(finished_trials(study)) < n_trials:
         objective.folds = [_bin_fold(used, data, fold, training_weights) for fold in folds]
     _run(study, objective, limit, n_jobs, list(callbacks or ()))
-    return _result(study, used, X, data, training_weights if data.has_weights or class_weight else None, refit, test_set)
+    return _result(
+        study, used, X, data, training_weights if data.has_weights or class_weight else None, refit, test_set
+    )
 
 
 # ------------------------------------------------------------------------------------------------ data
