@@ -127,7 +127,7 @@ def run_fit(options: argparse.Namespace) -> None:
     from abc_plugins.classifier import ABCBoostClassifier
     from abc_plugins.core.checks import check_integer
 
-    _check_output(options.out, options.force)
+    check_output(options.out, options.force)
     parameters = {name: getattr(options, name) for name in _model_parameters()}
     callbacks = [] if options.quiet else [progress_bar()]
     if options.verbose is not None:
@@ -214,7 +214,7 @@ def run_predict(options: argparse.Namespace) -> None:
     from abc_plugins.classifier import ABCBoostClassifier
     from abc_plugins.tablefiles import write_table
 
-    _check_output(options.out, options.force)
+    check_output(options.out, options.force)
     model = ABCBoostClassifier.load_model(options.model)
     names = getattr(model, "feature_names_in_", None)
     data = _read(options, options.data, columns=None if names is None else list(names))
@@ -289,7 +289,7 @@ def run_compare(options: argparse.Namespace) -> None:
     from abc_plugins.core.atomic import replace_file
 
     if options.json is not None:
-        _check_output(options.json, options.force)
+        check_output(options.json, options.force)
     settings = CompareSettings(options.n_estimators, options.num_leaves, options.learning_rate, options.n_jobs)
     comparison = compare(
         _dataset(options),
@@ -347,7 +347,7 @@ def _read(options: argparse.Namespace, path: str, **roles: Any) -> TableData:
     return read_table(path, drop=options.drop, delimiter=options.delimiter, encoding=options.encoding, **roles)
 
 
-def _check_output(path: str, force: bool) -> None:
+def check_output(path: str, force: bool) -> None:
     """Find out before the work whether its result can be written."""
     target = Path(path)
     if target.is_dir():

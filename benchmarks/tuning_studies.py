@@ -12,18 +12,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import time
 from pathlib import Path
 from typing import Any
 
-import numba
-import numpy as np
 import optuna
-import sklearn
+from common import describe_machine
 from sklearn.datasets import load_digits
 
-import abc_plugins
 from abc_plugins import ABCBoostClassifier
 from abc_plugins.datasets import load
 from tuning import TuneResult, tune
@@ -105,14 +101,7 @@ def main() -> None:
     options.trials = options.trials or {"letter": 40, "overhead": 100}[options.benchmark]
     figures = {"letter": run_letter, "overhead": run_overhead}[options.benchmark](options)
     figures["options"] = vars(options)
-    figures["versions"] = {
-        "python": platform.python_version(),
-        "abc-plugins": abc_plugins.__version__,
-        "numpy": np.__version__,
-        "numba": numba.__version__,
-        "scikit-learn": sklearn.__version__,
-        "optuna": optuna.__version__,
-    }
+    figures["machine"] = {**describe_machine(), "optuna": optuna.__version__}
     if options.json:
         Path(options.json).write_text(json.dumps(figures, indent=2), encoding="utf-8")
 

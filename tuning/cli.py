@@ -74,7 +74,12 @@ def run_tune(options: argparse.Namespace) -> None:
         fail("tune", " ".join(options.what), f"followed by {_USAGE}")
     if action != "run" and options.storage is None:
         fail("--storage", None, f"given for {action!r}")
-    {"run": _run, "status": _status, "report": _report}[action](options, *rest)
+    if action == "run":
+        _run(options, rest[0])
+    elif action == "status":
+        _status(options)
+    else:
+        _report(options)
 
 
 # ------------------------------------------------------------------------------------------------ run
@@ -83,12 +88,13 @@ def run_tune(options: argparse.Namespace) -> None:
 def _run(options: argparse.Namespace, path: str) -> None:
     from sklearn.model_selection import TimeSeriesSplit
 
+    from abc_plugins.cli import check_output
     from tuning import tune
 
     if options.target is None:
         fail("--target", None, "given: the column of the labels")
     if options.out is not None:
-        _check_output(options)
+        check_output(options.out, options.force)
     fixed = _fixed(options.fixed)
     name = options.study_name or f"abc-plugins-{options.engine}"
     n_before = _finished_before(options, name)
@@ -187,12 +193,6 @@ def _read(options: argparse.Namespace, path: str) -> tuple[Any, Any]:
     return data, groups.labels
 
 
-def _check_output(options: argparse.Namespace) -> None:
-    from abc_plugins.cli import _check_output as check
-
-    check(options.out, options.force)
-
-
 def _save(estimator: Any, path: str) -> None:
     """Write the model in the format of its library."""
     if hasattr(estimator, "booster_"):  # LightGBM
@@ -247,11 +247,12 @@ def _status(options: argparse.Namespace) -> None:
 
 
 def _report(options: argparse.Namespace) -> None:
+    from abc_plugins.cli import check_output
     from tuning.report import write_report
 
     if options.out is None:
         fail("--out", None, "given: the HTML file to write")
-    _check_output(options)
+    check_output(options.out, options.force)
     write_report(_load(options), options.out)
     print(f"{options.out}: {os.path.getsize(options.out):,} bytes")
 

@@ -14,7 +14,7 @@ from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
 from abc_plugins.callbacks import TRAINING, Callback, RoundContext
-from abc_plugins.core.checks import check_integer, fail
+from abc_plugins.core.checks import check_integer
 
 ALIVE = "alive"
 """User attribute of a trial: when its process last showed a sign of life."""
@@ -123,7 +123,7 @@ class ABCPruningCallback(Callback):
                 return value
         wanted = f"{self.valid_name or 'any evaluation set'} {self.metric or 'any metric'}"
         known = ", ".join(f"{name} {metric}" for name, metric, _ in evaluations) or "none"
-        fail("the metric to prune by", wanted, f"among the evaluations, which are: {known}")
+        raise ValueError(f"the metric to prune by must be among the evaluations, which are {known}; got {wanted}.")
 
     def _show_life(self) -> None:
         if time.monotonic() - self._last_pulse >= _PULSE_SECONDS:

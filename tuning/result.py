@@ -144,7 +144,7 @@ def compare(study: Any) -> list[Comparison]:
     best = find_best(study)
     own = best.user_attrs[FOLD_SCORES]
     sign = 1.0 if maximizes(study) else -1.0
-    comparisons = []
+    comparisons: list[Comparison] = []
     for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
         name = trial.user_attrs.get(START)
         if name is None or any(known.name == name for known in comparisons):

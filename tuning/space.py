@@ -110,7 +110,7 @@ def _suggest(trial: Any, name: str, distribution: BaseDistribution) -> Any:
         return trial.suggest_float(
             name, distribution.low, distribution.high, step=distribution.step, log=distribution.log
         )
-    fail(f"space[{name!r}]", distribution, "an Int, Float or CategoricalDistribution", TypeError)
+    raise TypeError(f"space[{name!r}] must be an Int, Float or CategoricalDistribution; got {distribution!r}.")
 
 
 def _nearest(value: Any, distribution: BaseDistribution) -> Any:

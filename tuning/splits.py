@@ -12,7 +12,7 @@ from sklearn.model_selection import GroupShuffleSplit, StratifiedGroupKFold, Str
 from abc_plugins.core.arrays import AnyArray, Integers
 from abc_plugins.core.checks import check_integer, fail
 
-Rows = Integers
+Rows = AnyArray
 _ALLOWED = "a whole number of at least 2, a scikit-learn splitter, or a list of (train rows, test rows)"
 
 
@@ -77,7 +77,7 @@ def _outer(cv: Any, codes: Integers, groups: AnyArray | None, seed: int) -> Iter
         return cv.split(features, codes, groups)
     if isinstance(cv, Iterable) and not isinstance(cv, str | bytes):
         return cv
-    fail("cv", cv, _ALLOWED, TypeError)
+    raise TypeError(f"cv must be {_ALLOWED}; got {cv!r}.")
 
 
 def _rows(rows: Any, n_samples: int) -> Rows:

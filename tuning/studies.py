@@ -68,7 +68,7 @@ def open_storage(storage: Any) -> Any:
 
         return optuna.storages.JournalStorage(JournalFileBackend(text))
     allowed = "a file ending with .db, .sqlite, .log or .journal, the URL of a database, an Optuna storage, or None"
-    fail("storage", text, allowed)
+    raise ValueError(f"storage must be {allowed}; got {text!r}.")
 
 
 def _open_database(url: str) -> Any:

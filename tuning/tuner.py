@@ -277,7 +277,8 @@ def _read_data(X: Any, y: Any, sample_weight: Any, groups: Any) -> _Data:
     classes, codes = read_labels(y)
     if features.values.shape[0] != codes.size:
         raise ValueError(
-            f"X and y must have the same number of samples; got {features.values.shape[0]} rows and {codes.size} labels."
+            "X and y must have the same number of samples; "
+            f"got {features.values.shape[0]} rows and {codes.size} labels."
         )
     if classes.size < 2:
         fail("y", f"only {classes[0]!r}", "labels of at least 2 classes")
@@ -349,7 +350,7 @@ def _starts(
     names = [plain_name(name) for name in space]
     own = [name for name in names if name not in engine.defaults]
     drawn = to_drawn(engine.defaults, space)
-    starts = [(drawn, {START: DEFAULTS, OMIT: own})]
+    starts: list[tuple[dict[str, Any], dict[str, Any]]] = [(drawn, {START: DEFAULTS, OMIT: own})]
     if n_classes > 2:
         paper = to_drawn({**engine.defaults, **_PAPER_SETTINGS}, space)
         starts.insert(0, (paper, {START: PAPER, OMIT: [name for name in own if name not in _PAPER_SETTINGS]}))
