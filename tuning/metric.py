@@ -55,6 +55,8 @@ class TunedMetric:
         return self._evaluate(codes, probabilities, weights)[0][1]
 
     def _evaluate(self, codes: Integers, probabilities: Floats, weights: Floats | None) -> list[tuple[str, float]]:
-        scores = np.log(np.maximum(np.asarray(probabilities, dtype=np.float64), _SMALLEST_PROBABILITY))
+        scores = np.asarray(probabilities, dtype=np.float64)
+        if self.eval_metric != "error":  # logarithms could make two probabilities equal and change the label
+            scores = np.log(np.maximum(scores, _SMALLEST_PROBABILITY))
         weights = np.ones(codes.size) if weights is None else weights
         return self._metrics.evaluate(EvalSet("", np.empty((0, 0)), self.classes[codes], codes, weights, scores))

@@ -83,13 +83,13 @@ class ABCPruningCallback(Callback):
         if xgboost_callbacks is not None:  # XGBoost insists on its own type, which cannot be imported without it
             xgboost_callbacks.TrainingCallback.register(type(self))
 
-    def before_training(self, context: Any) -> Any:
-        """Return what is given: XGBoost wants its model back."""
-        return context
+    def before_training(self, model: Any) -> Any:
+        """Return what is given: XGBoost, which names the argument, wants its model back."""
+        return model
 
-    def after_training(self, context: Any) -> Any:
+    def after_training(self, model: Any) -> Any:
         """Return what is given."""
-        return context
+        return model
 
     def after_round(self, context: RoundContext) -> None:
         """Report for the native engine."""

@@ -99,6 +99,11 @@ def to_drawn(parameters: Mapping[str, Any], space: Space) -> dict[str, Any]:
     return drawn
 
 
+def has_value(space: Space, name: str, value: Any) -> bool:
+    """Whether a parameter of the space can have this value."""
+    return all(to_parameters({own: drawn}) == {name: value} for own, drawn in to_drawn({name: value}, space).items())
+
+
 def _suggest(trial: Any, name: str, distribution: BaseDistribution) -> Any:
     if isinstance(distribution, CategoricalDistribution):
         return trial.suggest_categorical(name, distribution.choices)

@@ -73,7 +73,7 @@ def _outer(cv: Any, codes: Integers, groups: AnyArray | None, seed: int) -> Iter
         n_splits = check_integer("cv", cv, minimum=2)
         kind = StratifiedKFold if groups is None else StratifiedGroupKFold
         return kind(n_splits, shuffle=True, random_state=seed).split(features, codes, groups)
-    if hasattr(cv, "split"):
+    if hasattr(cv, "split") and not isinstance(cv, str | bytes):
         return cv.split(features, codes, groups)
     if isinstance(cv, Iterable) and not isinstance(cv, str | bytes):
         return cv

@@ -20,7 +20,7 @@ from tuning.objective import PARAMS, Objective, SurplusTrialError
 from tuning.pruning import FoldPruner
 from tuning.result import DEFAULTS, PAPER, PLAIN, TuneResult, find_best, mean_rounds
 from tuning.sampling import ReproducibleSampler
-from tuning.space import SCHEDULE, Space, change_space, default_space, draw, plain_name, to_drawn
+from tuning.space import SCHEDULE, Space, change_space, default_space, draw, has_value, plain_name, to_drawn
 from tuning.splits import Fold, make_folds
 from tuning.studies import (
     FINGERPRINT,
@@ -233,9 +233,8 @@ def tune(
     if len(finished_trials(study)) < n_trials:
         objective.folds = [_bin_fold(used, data, fold, training_weights) for fold in folds]
     _run(study, objective, limit, n_jobs, list(callbacks or ()))
-    return _result(
-        study, used, X, data, training_weights if data.has_weights or class_weight else None, refit, test_set
-    )
+    weighted = data.weights is not None or class_weight is not None
+    return _result(study, used, X, data, training_weights if weighted else None, refit, test_set)
 
 
 # ------------------------------------------------------------------------------------------------ data
@@ -253,10 +252,6 @@ class _Data:
     @property
     def n_classes(self) -> int:
         return int(self.classes.size)
-
-    @property
-    def has_weights(self) -> bool:
-        return self.weights is not None
 
     @property
     def sample_weights(self) -> Floats:
@@ -348,11 +343,12 @@ def _starts(
 ) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """The paper's settings, the estimator's defaults, and boosting without a base class: what Optuna draws, and why."""
     names = [plain_name(name) for name in space]
-    own = [name for name in names if name not in engine.defaults]
-    drawn = to_drawn(engine.defaults, space)
+    # A parameter whose default is no point of the space is left to the estimator.
+    own = [name for name in names if name not in engine.defaults or not has_value(space, name, engine.defaults[name])]
+    drawn = to_drawn({name: value for name, value in engine.defaults.items() if name not in own}, space)
     starts: list[tuple[dict[str, Any], dict[str, Any]]] = [(drawn, {START: DEFAULTS, OMIT: own})]
     if n_classes > 2:
-        paper = to_drawn({**engine.defaults, **_PAPER_SETTINGS}, space)
+        paper = {**drawn, **to_drawn(_PAPER_SETTINGS, space)}
         starts.insert(0, (paper, {START: PAPER, OMIT: [name for name in own if name not in _PAPER_SETTINGS]}))
         classic = {name: value for name, value in drawn.items() if plain_name(name) not in SCHEDULE}
         plain = {START: PLAIN, OMIT: [*own, *SCHEDULE], SETTINGS: engine.plain(max_rounds)}

@@ -45,7 +45,10 @@ class XGBoostEngine(Engine):
         data, held_out = fold.binned
         given = {**self.fixed, **parameters}
         stop = xgboost.callback.EarlyStopping(
-            stopping.patience, metric_name=self.metric.name, data_name="valid", maximize=self.metric.higher_is_better
+            rounds=stopping.patience,
+            metric_name=self.metric.name,
+            data_name="valid",
+            maximize=self.metric.higher_is_better,
         )
         booster = train(
             self._params(parameters),
