@@ -48,8 +48,10 @@ class ReproducibleSampler(BaseSampler):
         return self._samplers[trial.number].sample_independent(study, trial, param_name, param_distribution)
 
     def after_trial(self, study: Any, trial: Any, state: Any, values: Any) -> None:
-        """Forget the trial's sampler."""
-        self._samplers.pop(trial.number).after_trial(study, trial, state, values)
+        """Forget the trial's sampler; a lost trial of another process has none here."""
+        sampler = self._samplers.pop(trial.number, None)
+        if sampler is not None:
+            sampler.after_trial(study, trial, state, values)
 
 
 def _tpe(seed: int) -> TPESampler:

@@ -16,6 +16,7 @@ import numpy as np
 import optuna
 from optuna.distributions import distribution_to_json
 from optuna.trial import TrialState
+from sqlalchemy.exc import IntegrityError, OperationalError
 
 import abc_plugins
 from abc_plugins.core.arrays import AnyArray
@@ -38,6 +39,7 @@ _NAMELESS_GRACE = 60.0
 _REMOTE_GRACE = 900.0
 _POLL_SECONDS = 0.2
 _READY_TIMEOUT = 60.0
+_OPEN_ATTEMPTS = 10
 
 
 class StudyMismatchError(ValueError):
@@ -74,7 +76,15 @@ def open_storage(storage: Any) -> Any:
 def _open_database(url: str) -> Any:
     sqlite = url.startswith("sqlite")
     arguments = {"connect_args": {"timeout": _SQLITE_TIMEOUT}} if sqlite else {"pool_pre_ping": True}
-    return optuna.storages.RDBStorage(url, engine_kwargs=arguments)
+    for attempt in range(_OPEN_ATTEMPTS):
+        try:
+            return optuna.storages.RDBStorage(url, engine_kwargs=arguments)
+        except (IntegrityError, OperationalError):
+            # Processes that start together all try to create the tables; who comes second finds them there.
+            if attempt == _OPEN_ATTEMPTS - 1:
+                raise
+            time.sleep(_POLL_SECONDS)
+    raise AssertionError("unreachable")
 
 
 def load_study(storage: Any, study_name: str | None) -> Any:
