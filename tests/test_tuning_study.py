@@ -234,7 +234,11 @@ def test_timeout_begins_no_further_trial(data):
         ({"storage": "study.txt"}, ValueError, r"storage must be a file ending with \.db"),
         ({"groups": [1, 2]}, ValueError, r"groups must be an array of shape \(150,\)"),
         ({"test": 3}, TypeError, r"test must be a tuple \(X, y\)"),
-        ({"test": (np.zeros((2, 4)), ["ant", "bee"]), "refit": False}, ValueError, "refit must be True with a test set"),
+        (
+            {"test": (np.zeros((2, 4)), ["ant", "bee"]), "refit": False},
+            ValueError,
+            "refit must be True with a test set",
+        ),
         ({"validation_fraction": 1.0}, ValueError, "validation_fraction must be a number"),
         ({"timeout": -1}, ValueError, "timeout must be a number larger than 0"),
     ],
@@ -286,7 +290,9 @@ class PruneAt(optuna.pruners.BasePruner):
 def fit_engine(engine, callback, X, codes):
     """Fit seven rounds with one evaluation set through each engine's own interface."""
     if engine == "native":
-        ABCBoostClassifier(n_estimators=7, warmup=2, n_jobs=1).fit(X, codes, eval_set=[(X, codes)], callbacks=[callback])
+        ABCBoostClassifier(n_estimators=7, warmup=2, n_jobs=1).fit(
+            X, codes, eval_set=[(X, codes)], callbacks=[callback]
+        )
     elif engine == "lgbm":
         from abc_plugins.lgbm import ABCLGBMClassifier
 
@@ -323,7 +329,9 @@ def test_pruning_callback_is_silent_with_two_objectives(data):
 def test_pruning_callback_names_a_metric_that_is_not_there(data):
     trial = optuna.create_study().ask()
     with pytest.raises(ValueError, match="which are valid_0 logloss; got any evaluation set auc"):
-        fit_engine("native", ABCPruningCallback(trial, metric="auc"), data[0], np.unique(data[1], return_inverse=True)[1])
+        fit_engine(
+            "native", ABCPruningCallback(trial, metric="auc"), data[0], np.unique(data[1], return_inverse=True)[1]
+        )
 
 
 def test_pruned_trials_count_and_keep_the_folds_they_did(data):

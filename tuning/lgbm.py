@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import lightgbm as lgb
-from abc_plugins.lgbm import ABCLGBMClassifier, model_info, train
 
+from abc_plugins.lgbm import ABCLGBMClassifier, model_info, train
 from tuning.engines import Engine, FoldData, FoldFit, Samples, Stopping, two_columns
 from tuning.pruning import ABCPruningCallback
 

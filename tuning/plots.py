@@ -18,7 +18,7 @@ _START_MARKERS = {"paper": "^", "defaults": "s", "plain": "X"}
 _SLICED = ("search", "gap", "warmup", "num_leaves", "max_leaves", "learning_rate")
 _LOGARITHMIC = ("gap", "num_leaves", "max_leaves", "learning_rate", "reg_lambda", "min_samples_leaf")
 _DPI = 120
-_MAX_BASES = 40
+_MAX_BASES, _FEW_BASES = 40, 10
 
 
 def figures(study: Any) -> list[tuple[str, str, str]]:
@@ -76,7 +76,7 @@ def _importances(study: Any) -> tuple[str, str, str] | None:
     values = [trial.values[0] for trial in usable]
     if len(usable) < 4 or min(values) == max(values):
         return None
-    copy = optuna.create_study(direction="maximize" if maximizes(study) else "minimize")
+    copy = _silent_study("maximize" if maximizes(study) else "minimize")
     for trial in usable:
         copy.add_trial(
             optuna.trial.create_trial(params=trial.params, distributions=trial.distributions, value=trial.values[0])
@@ -91,6 +91,18 @@ def _importances(study: Any) -> tuple[str, str, str] | None:
     axes.set_xlabel("share of the variance of the metric")
     text = f"By fANOVA, from {len(usable)} complete trials. With few trials this is a rough guide."
     return "Parameter importances", text, _png(figure)
+
+
+def _silent_study(direction: str) -> Any:
+    """Make a study in memory without Optuna telling so."""
+    import optuna
+
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        return optuna.create_study(direction=direction)
+    finally:
+        optuna.logging.set_verbosity(verbosity)
 
 
 def _slices(study: Any) -> tuple[str, str, str]:
@@ -156,6 +168,7 @@ def _bases(study: Any) -> tuple[str, str, str] | None:
     axes.bar([label for label, _ in chosen], [count for _, count in chosen], color=_BLUE)
     axes.set_xlabel("base class")
     axes.set_ylabel("rounds, all folds")
+    axes.set_xlim(-0.6, max(len(chosen), _FEW_BASES) - 0.4)  # a few bars need not fill the picture
     if max(len(label) for label, _ in chosen) * len(chosen) > 90:
         axes.tick_params(axis="x", rotation=60)
     left_out = len(counts) - len(chosen)
