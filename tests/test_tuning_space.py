@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import optuna
 import pytest
@@ -101,7 +103,7 @@ def test_no_group_is_in_two_parts_of_a_fold(cv):
     groups = np.repeat(np.arange(20), 6)
     for fold in make_folds(cv, Y, groups, 0.2, 0):
         parts = [set(groups[rows]) for rows in (fold.train, fold.valid, fold.test)]
-        assert not (parts[0] & parts[1] or parts[0] & parts[2] or parts[1] & parts[2])
+        assert all(len(one & other) == 0 for one, other in itertools.combinations(parts, 2))
 
 
 @pytest.mark.parametrize("groups", [None, np.repeat(np.arange(40), 3)])

@@ -39,7 +39,7 @@ _NAMELESS_GRACE = 60.0
 _REMOTE_GRACE = 900.0
 _POLL_SECONDS = 0.2
 _READY_TIMEOUT = 60.0
-_OPEN_ATTEMPTS = 10
+_OPEN_ATTEMPTS = 5
 
 
 class StudyMismatchError(ValueError):
@@ -76,15 +76,13 @@ def open_storage(storage: Any) -> Any:
 def _open_database(url: str) -> Any:
     sqlite = url.startswith("sqlite")
     arguments = {"connect_args": {"timeout": _SQLITE_TIMEOUT}} if sqlite else {"pool_pre_ping": True}
-    for attempt in range(_OPEN_ATTEMPTS):
+    for _ in range(_OPEN_ATTEMPTS):
         try:
             return optuna.storages.RDBStorage(url, engine_kwargs=arguments)
         except (IntegrityError, OperationalError):
             # Processes that start together all try to create the tables; who comes second finds them there.
-            if attempt == _OPEN_ATTEMPTS - 1:
-                raise
             time.sleep(_POLL_SECONDS)
-    raise AssertionError("unreachable")
+    return optuna.storages.RDBStorage(url, engine_kwargs=arguments)
 
 
 def load_study(storage: Any, study_name: str | None) -> Any:
