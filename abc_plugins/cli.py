@@ -1,4 +1,4 @@
-"""The command line: abc-plugins fit | predict | inspect | compare.
+"""The command line: abc-plugins fit | predict | inspect | compare | tune.
 
 Results go to standard output, progress, warnings and errors to standard error. Exit codes: 0 done, 1 error, 2 wrong
 usage, 130 interrupted.
@@ -127,7 +127,7 @@ def run_fit(options: argparse.Namespace) -> None:
     from abc_plugins.classifier import ABCBoostClassifier
     from abc_plugins.core.checks import check_integer
 
-    _check_output(options.out, options.force)
+    check_output(options.out, options.force)
     parameters = {name: getattr(options, name) for name in _model_parameters()}
     callbacks = [] if options.quiet else [progress_bar()]
     if options.verbose is not None:
@@ -214,7 +214,7 @@ def run_predict(options: argparse.Namespace) -> None:
     from abc_plugins.classifier import ABCBoostClassifier
     from abc_plugins.tablefiles import write_table
 
-    _check_output(options.out, options.force)
+    check_output(options.out, options.force)
     model = ABCBoostClassifier.load_model(options.model)
     names = getattr(model, "feature_names_in_", None)
     data = _read(options, options.data, columns=None if names is None else list(names))
@@ -289,7 +289,7 @@ def run_compare(options: argparse.Namespace) -> None:
     from abc_plugins.core.atomic import replace_file
 
     if options.json is not None:
-        _check_output(options.json, options.force)
+        check_output(options.json, options.force)
     settings = CompareSettings(options.n_estimators, options.num_leaves, options.learning_rate, options.n_jobs)
     comparison = compare(
         _dataset(options),
@@ -317,6 +317,21 @@ def _dataset(options: argparse.Namespace) -> Any:
     return Dataset(Path(options.data).name, data.features.values, data.labels, data.features.names)  # type: ignore[arg-type]
 
 
+# ------------------------------------------------------------------------------------------------ tune
+
+
+def _add_tune_options(parser: argparse.ArgumentParser) -> None:
+    from tuning.cli import add_tune_options
+
+    add_tune_options(parser)
+
+
+def _run_tune(options: argparse.Namespace) -> None:
+    from tuning.cli import run_tune
+
+    run_tune(options)
+
+
 # ------------------------------------------------------------------------------------------------ shared
 
 
@@ -332,7 +347,7 @@ def _read(options: argparse.Namespace, path: str, **roles: Any) -> TableData:
     return read_table(path, drop=options.drop, delimiter=options.delimiter, encoding=options.encoding, **roles)
 
 
-def _check_output(path: str, force: bool) -> None:
+def check_output(path: str, force: bool) -> None:
     """Find out before the work whether its result can be written."""
     target = Path(path)
     if target.is_dir():
@@ -355,6 +370,7 @@ COMMANDS = {
     "predict": Command("Predict labels or probabilities for a CSV or Parquet file.", _add_predict_options, run_predict),
     "inspect": Command("Describe a model file.", _add_inspect_options, run_inspect),
     "compare": Command("Compare with LightGBM and XGBoost on one data set.", _add_compare_options, run_compare),
+    "tune": Command("Tune with Optuna; status and report of a study.", _add_tune_options, _run_tune),
 }
 
 if __name__ == "__main__":

@@ -1,0 +1,388 @@
+"""Studies: honest scores, equal trials for equal seeds, fingerprints, objectives, engines, pruning."""
+
+from __future__ import annotations
+
+import statistics
+
+import numpy as np
+import optuna
+import pytest
+from optuna.distributions import IntDistribution
+from sklearn.metrics import balanced_accuracy_score
+from sklearn.model_selection import TimeSeriesSplit
+
+import tuning.tuner
+from abc_plugins import ABCBoostClassifier
+from tuning import ABCPruningCallback, FoldPruner, StudyMismatchError, TuneResult, tune
+from tuning.objective import Objective
+from tuning.splits import make_folds
+from tuning.studies import open_storage
+
+FAST = {"cv": 3, "max_rounds": 8, "early_stopping_rounds": 4, "fixed": {"n_jobs": 1, "min_samples_leaf": 2}}
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+
+@pytest.fixture(name="data", scope="module")
+def _data():
+    rng = np.random.default_rng(0)
+    y = np.tile(np.arange(3), 50)
+    X = rng.normal(size=(3, 4))[y] + rng.normal(size=(150, 4))
+    return X, np.array(["ant", "bee", "cat"])[y]
+
+
+@pytest.fixture(name="result", scope="module")
+def _result(data):
+    return tune(*data, n_trials=6, **FAST)
+
+
+def finished(result: TuneResult) -> list[tuple]:
+    states = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
+    return [(trial.params, trial.value) for trial in result.study.get_trials(states=states)]
+
+
+def test_first_trials_are_the_paper_the_defaults_and_plain_boosting(result):
+    paper, defaults, plain = result.trials[:3]
+    assert [trial["start"] for trial in result.trials[:4]] == ["paper", "defaults", "plain", ""]
+    names = ("search", "gap", "warmup", "num_leaves", "learning_rate")
+    assert [paper[f"params_{name}"] for name in names] == [3, 10, 100, 20, 0.1]
+    assert [defaults[f"params_{name}"] for name in names] == [2, 10, 10, 20, 0.1]
+    assert (plain["params_method"], "params_search" in plain) == ("robustlogit", False)
+
+
+def test_score_is_the_mean_of_the_outer_folds(data, result):
+    """The defaults, folds, inner splits and scores once more by hand."""
+    X, y = data
+    codes = np.unique(y, return_inverse=True)[1]
+    scores, rounds = [], []
+    for fold in make_folds(3, codes, None, 0.1, 0):
+        model = ABCBoostClassifier(
+            n_estimators=8, min_samples_leaf=2, early_stopping_rounds=4, eval_metric="error", n_jobs=1
+        )
+        model.fit(X[fold.train], y[fold.train], eval_set=[(X[fold.valid], y[fold.valid])])
+        labels = model.classes_[model.predict_proba(X[fold.test]).argmax(axis=1)]
+        scores.append(np.mean(labels != y[fold.test]))
+        rounds.append(model.best_iteration_)
+    assert result.study.trials[1].value == pytest.approx(np.mean(scores), abs=1e-12)
+    assert result.study.trials[1].user_attrs["fold_scores"] == pytest.approx(scores, abs=1e-12)
+    assert result.study.trials[1].user_attrs["rounds"] == rounds
+
+
+def test_refit_uses_the_mean_number_of_rounds_and_all_rows(data, result):
+    X, y = data
+    rounds = round(statistics.fmean(result.best_trial.user_attrs["rounds"]))
+    assert result.best_params["n_estimators"] == rounds
+    by_hand = ABCBoostClassifier(**result.best_params, n_jobs=1).fit(X, y)
+    assert np.array_equal(by_hand.predict_proba(X), result.best_estimator.predict_proba(X))
+    assert result.best_estimator.classes_.tolist() == ["ant", "bee", "cat"]
+
+
+def test_best_trial_and_summary(result):
+    assert result.best_score == min(trial["score"] for trial in result.trials if trial["state"] == "complete")
+    text = result.summary()
+    for part in ("native engine, 6 complete", "against defaults", "against plain", "over 3 folds", "trees grown"):
+        assert part in text
+
+
+def test_same_seed_same_trials_and_another_seed_others(data, result):
+    again = tune(*data, n_trials=6, refit=False, **FAST)
+    other = tune(*data, n_trials=6, refit=False, seed=1, **FAST)
+    assert finished(again) == finished(result)
+    assert finished(other) != finished(result)
+    assert again.best_estimator is None
+
+
+@pytest.mark.parametrize("name", ["study.db", "study.log"])
+def test_only_missing_trials_are_run(data, result, tmp_path, name):
+    storage = tmp_path / name
+    tune(*data, n_trials=4, storage=storage, refit=False, **FAST)
+    seen = []
+    longer = tune(
+        *data, n_trials=6, storage=storage, refit=False, callbacks=[lambda _, trial: seen.append(trial.number)], **FAST
+    )
+    assert seen == [4, 5]
+    assert finished(longer) == finished(result)  # a study in two sittings is the one in one
+    tune(*data, n_trials=6, storage=storage, refit=False, callbacks=[lambda *_: seen.append(None)], **FAST)
+    assert seen == [4, 5]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"X": 1.0}, "Different: X"),
+        ({"cv": 2}, "Different: splits"),
+        ({"seed": 3}, "splits"),
+        ({"sample_weight": np.full(150, 2.0)}, "Different: sample_weight"),
+        ({"space": {"gap": IntDistribution(0, 5)}}, "space of gap"),
+        ({"max_rounds": 9}, r"settings of max_rounds \(8 there, 9 here\)"),
+        ({"metric": "logloss"}, "settings of metric"),
+    ],
+)
+def test_a_study_of_something_else_is_not_continued(data, tmp_path, change, message):
+    X, y = data
+    options = {**FAST, "n_trials": 1, "storage": tmp_path / "s.log", "refit": False}
+    tune(X, y, **options)
+    X = X + change.pop("X", 0.0)
+    with pytest.raises(StudyMismatchError, match=message):
+        tune(X, y, **{**options, **change})
+
+
+def test_another_version_is_refused(data, tmp_path, monkeypatch):
+    options = {**FAST, "n_trials": 1, "storage": tmp_path / "s.log", "refit": False}
+    tune(*data, **options)
+    monkeypatch.setattr("abc_plugins.__version__", "99.0")
+    with pytest.raises(StudyMismatchError, match=r"versions of abc-plugins \(.* there, '99.0' here\)"):
+        tune(*data, **options)
+
+
+def test_a_foreign_study_is_refused(data, tmp_path):
+    storage = open_storage(tmp_path / "s.log")
+    optuna.create_study(storage=storage, study_name="theirs").optimize(lambda _: 0.0, n_trials=1)
+    with pytest.raises(StudyMismatchError, match="'theirs' is not"):
+        tune(*data, storage=storage, study_name="theirs", **FAST)
+
+
+def test_error_and_cost(data):
+    result = tune(*data, n_trials=6, objectives=("error", "cost"), refit=False, **FAST)
+    assert all(trial["state"] == "complete" for trial in result.trials)
+    assert result.study.trials[0].values[1] == result.trials[0]["cost"]
+    # The paper's settings here: eight classic rounds at most, three trees each.
+    assert result.trials[2]["cost"] % 3 == 0
+    scores, costs = zip(*((trial["score"], trial["cost"]) for trial in result.front), strict=True)
+    assert list(scores) == sorted(scores)
+    assert list(costs) == sorted(costs, reverse=True)
+    assert result.best_score == scores[0]
+
+
+def test_a_metric_of_ones_own_is_maximised(data):
+    def balanced(y_true, y_proba):
+        labels = np.array(["ant", "bee", "cat"])[y_proba.argmax(axis=1)]
+        return "balanced_accuracy", balanced_accuracy_score(y_true, labels), True
+
+    result = tune(*data, n_trials=4, metric=balanced, refit=False, **FAST)
+    assert result.study.direction == optuna.study.StudyDirection.MAXIMIZE
+    assert result.best_score == max(trial["score"] for trial in result.trials) > 0.5
+    assert "balanced_accuracy" in result.summary()
+
+
+def test_weights_count_like_repeated_rows(data):
+    """With the outer and inner splits given, a weight of 0 is a row left out and one of 2 a row given twice."""
+    X, y = data
+    weights = np.ones(150)
+    weights[:30] = 0.0
+    rows = np.arange(150)
+    cv = [(rows[:100], rows[100:])]
+    weighted = tune(X, y, n_trials=3, sample_weight=weights, refit=False, **{**FAST, "cv": cv})
+    without = tune(X[30:], y[30:], n_trials=3, refit=False, **{**FAST, "cv": [(rows[:70], rows[70:120])]},
+                   validation_fraction=10 / 70)  # fmt: skip
+    assert finished(weighted) == finished(without)
+
+
+def test_time_ordered_splits_and_groups(data):
+    ordered = tune(*data, n_trials=2, refit=False, **{**FAST, "cv": TimeSeriesSplit(3)})
+    grouped = tune(*data, n_trials=2, groups=np.arange(150) // 5, refit=False, **FAST)
+    assert len(finished(ordered)) == len(finished(grouped)) == 2
+
+
+def test_the_test_set_is_scored_once_at_the_end(data, monkeypatch):
+    X, y = data
+    calls = []
+    predict = ABCBoostClassifier.predict_proba
+
+    def spy(self, rows):
+        calls.append(len(rows))
+        return predict(self, rows)
+
+    monkeypatch.setattr(ABCBoostClassifier, "predict_proba", spy)
+    result = tune(X[:120], y[:120], n_trials=3, test=(X[120:], y[120:]), **FAST)
+    assert calls == [30]
+    labels = np.array(["ant", "bee", "cat"])[predict(result.best_estimator, X[120:]).argmax(axis=1)]
+    assert result.test_score == np.mean(labels != y[120:])
+    assert "test set" in result.summary()
+
+
+def test_bins_are_computed_once_a_fold(data, monkeypatch):
+    calls = []
+    original = tuning.tuner._bin_fold
+    monkeypatch.setattr(tuning.tuner, "_bin_fold", lambda *args: calls.append(1) or original(*args))
+    tune(*data, n_trials=4, refit=False, **FAST)
+    assert len(calls) == 3
+
+
+def test_threads_share_a_study(data):
+    result = tune(*data, n_trials=8, n_jobs=2, refit=False, **FAST)
+    assert len(finished(result)) == 8
+
+
+def test_timeout_begins_no_further_trial(data):
+    result = tune(*data, n_trials=10_000, timeout=0.5, refit=False, **FAST)
+    assert 1 <= len(result.trials) < 10_000
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"engine": "catboost"}, ValueError, "engine must be one of 'native', 'lgbm', 'xgb'; got 'catboost'"),
+        ({"n_trials": 0}, ValueError, "n_trials must be a whole number of at least 1; got 0"),
+        ({"objectives": ("cost",)}, ValueError, "objectives must be"),
+        ({"metric": "auc"}, ValueError, "metric must be 'error', 'logloss' or a function"),
+        ({"fixed": {"n_estimators": 5}}, ValueError, "without 'n_estimators', which the study sets itself"),
+        ({"space": {"max_bins": IntDistribution(10, 20)}}, ValueError, "bins are computed once"),
+        ({"storage": "study.txt"}, ValueError, r"storage must be a file ending with \.db"),
+        ({"groups": [1, 2]}, ValueError, r"groups must be an array of shape \(150,\)"),
+        ({"test": 3}, TypeError, r"test must be a tuple \(X, y\)"),
+        (
+            {"test": (np.zeros((2, 4)), ["ant", "bee"]), "refit": False},
+            ValueError,
+            "refit must be True with a test set",
+        ),
+        ({"validation_fraction": 1.0}, ValueError, "validation_fraction must be a number"),
+        ({"timeout": -1}, ValueError, "timeout must be a number larger than 0"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_any_work(data, options, kind, message):
+    with pytest.raises(kind, match=message):
+        tune(*data, **{**FAST, **options})
+
+
+def test_an_error_in_a_trial_is_raised_and_the_trial_can_be_repeated(data, tmp_path, monkeypatch):
+    options = {**FAST, "n_trials": 4, "storage": tmp_path / "s.log", "refit": False}
+    original = Objective._fit
+
+    def broken(self, trial, *args):
+        if trial.number == 2:
+            raise RuntimeError("disk full")
+        return original(self, trial, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Objective, "_fit", broken)
+        with pytest.raises(RuntimeError, match="disk full"):
+            tune(*data, **options)
+    assert len(finished(tune(*data, **options))) == 4
+
+
+# ------------------------------------------------------------------------------------------------ pruning
+
+
+def test_fold_pruner_compares_folds_with_the_median():
+    study = optuna.create_study(pruner=FoldPruner(10, n_startup_trials=3))
+    for value in (0.1, 0.2, 0.3):
+        study.add_trial(optuna.trial.create_trial(value=value, intermediate_values={4: 9.0, 9: value}))
+    for value, pruned in ((0.15, False), (0.25, True)):
+        trial = study.ask()
+        trial.report(9.9, 4)
+        assert not trial.should_prune()  # within a fold nothing is judged
+        trial.report(value, 9)
+        assert trial.should_prune() == pruned
+
+
+class PruneAt(optuna.pruners.BasePruner):
+    def __init__(self, step, first_trial=0):
+        self.step, self.first_trial = step, first_trial
+
+    def prune(self, study, trial):  # noqa: ARG002
+        return trial.number >= self.first_trial and trial.last_step >= self.step
+
+
+def fit_engine(engine, callback, X, codes):
+    """Fit seven rounds with one evaluation set through each engine's own interface."""
+    if engine == "native":
+        ABCBoostClassifier(n_estimators=7, warmup=2, n_jobs=1).fit(
+            X, codes, eval_set=[(X, codes)], callbacks=[callback]
+        )
+    elif engine == "lgbm":
+        from abc_plugins.lgbm import ABCLGBMClassifier
+
+        model = ABCLGBMClassifier(n_estimators=7, warmup=2, n_jobs=1, verbosity=-1)
+        model.fit(X, codes, eval_set=[(X, codes)], eval_names=["held_out"], callbacks=[callback])
+    else:
+        from abc_plugins.xgb import ABCXGBClassifier
+
+        model = ABCXGBClassifier(n_estimators=7, warmup=2, n_jobs=1, callbacks=[callback])
+        model.fit(X, codes, eval_set=[(X, codes)], verbose=False)
+
+
+@pytest.mark.parametrize("engine", ["native", "lgbm", "xgb"])
+def test_one_pruning_callback_for_all_engines(data, engine):
+    pytest.importorskip({"native": "numba", "lgbm": "lightgbm", "xgb": "xgboost"}[engine])
+    X, codes = data[0], np.unique(data[1], return_inverse=True)[1]
+    study = optuna.create_study(pruner=PruneAt(104))
+    trial = study.ask()
+    callback = ABCPruningCallback(trial, interval=2, fold_scores=[1.0], first_step=100)
+    with pytest.raises(optuna.TrialPruned, match="Pruned in fold 1 after round 6"):
+        fit_engine(engine, callback, X, codes)
+    values = study.trials[0].intermediate_values
+    assert list(values) == [101, 103, 105]
+    assert values[105] < values[103] < values[101] < 1.0  # the log loss falls; the mean with the fold before is < 1
+
+
+def test_pruning_callback_is_silent_with_two_objectives(data):
+    trial = optuna.create_study(directions=["minimize", "minimize"]).ask()
+    X, codes = data[0], np.unique(data[1], return_inverse=True)[1]
+    fit_engine("native", ABCPruningCallback(trial), X, codes)
+    assert not trial.study.trials[0].intermediate_values
+
+
+def test_pruning_callback_names_a_metric_that_is_not_there(data):
+    trial = optuna.create_study().ask()
+    with pytest.raises(ValueError, match="which are valid_0 logloss; got any evaluation set auc"):
+        fit_engine(
+            "native", ABCPruningCallback(trial, metric="auc"), data[0], np.unique(data[1], return_inverse=True)[1]
+        )
+
+
+def test_pruned_trials_count_and_keep_the_folds_they_did(data):
+    """The score of the first fold is its last step, 8."""
+    result = tune(*data, n_trials=6, refit=False, pruner=PruneAt(8, first_trial=4), **FAST)
+    assert [trial["state"] for trial in result.trials] == ["complete"] * 4 + ["pruned"] * 2
+    assert [trial["folds"] for trial in result.trials] == [3] * 4 + [1] * 2
+    assert result.best_trial.number < 4
+
+
+def test_a_study_without_a_complete_trial_has_no_best_one(data):
+    with pytest.raises(ValueError, match="has no finished trial"):
+        tune(*data, n_trials=2, refit=False, pruner=PruneAt(8), **FAST)
+
+
+# ------------------------------------------------------------------------------------------------ other engines
+
+
+@pytest.mark.parametrize("engine", ["lgbm", "xgb"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_other_engines(data, engine, n_classes):
+    pytest.importorskip({"lgbm": "lightgbm", "xgb": "xgboost"}[engine])
+    X, codes = data[0], np.unique(data[1], return_inverse=True)[1] % n_classes
+    options = {**FAST, "fixed": {"n_jobs": 1}}
+    result = tune(X, codes, engine=engine, n_trials=4, test=(X, codes), **options)
+    again = tune(X, codes, engine=engine, n_trials=4, refit=False, **options)
+    assert finished(again) == finished(result)
+    assert 0.0 <= result.test_score < 0.4
+    assert result.best_estimator.n_estimators == result.best_params["n_estimators"]
+    plain = result.trials[2]
+    if n_classes == 3:
+        assert plain["cost"] % 3 == 0  # classic rounds only
+
+
+@pytest.mark.parametrize("engine", ["lgbm", "xgb"])
+def test_folds_of_other_engines_are_fitted_as_their_estimators_fit(data, engine):
+    """The score of a trial is that of the estimator with the same parameters, fitted on the fold's rows."""
+    pytest.importorskip({"lgbm": "lightgbm", "xgb": "xgboost"}[engine])
+    X, codes = data[0], np.unique(data[1], return_inverse=True)[1]
+    result = tune(X, codes, engine=engine, n_trials=1, refit=False, **{**FAST, "fixed": {"n_jobs": 1}})
+    trial = result.best_trial
+    for index, fold in enumerate(make_folds(3, codes, None, 0.1, 0)):
+        parameters = {**trial.user_attrs["params"], "n_estimators": trial.user_attrs["rounds"][index], "n_jobs": 1}
+        if engine == "lgbm":
+            from abc_plugins.lgbm import ABCLGBMClassifier
+
+            model = ABCLGBMClassifier(**parameters, random_state=0, verbosity=-1)
+        else:
+            from abc_plugins.xgb import ABCXGBClassifier
+
+            model = ABCXGBClassifier(**parameters, random_state=0)
+        model.fit(X[fold.train], codes[fold.train])
+        error = np.mean(model.predict(X[fold.test]) != codes[fold.test])
+        assert trial.user_attrs["fold_scores"][index] == pytest.approx(error, abs=1e-12)

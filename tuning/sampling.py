@@ -1,0 +1,63 @@
+"""A sampler whose draws depend on the seed and on the trials before, not on which process draws."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from optuna.exceptions import ExperimentalWarning
+from optuna.samplers import BaseSampler, TPESampler
+from optuna.trial import TrialState
+
+_N_STARTUP_TRIALS = 10
+
+
+class ReproducibleSampler(BaseSampler):
+    """Optuna's multivariate TPE with a seed of its own for every trial.
+
+    The seed is made of `seed` and the number of trials before that have not failed. A run that was killed and resumed
+    so draws what an undisturbed one does, and processes that share a study draw different parameters.
+
+    Parameters
+    ----------
+    seed : int
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self._samplers: dict[int, BaseSampler] = {}
+
+    def before_trial(self, study: Any, trial: Any) -> None:
+        """Make the trial's sampler."""
+        earlier = study.get_trials(deepcopy=False)[: trial.number]
+        n_earlier = sum(other.state != TrialState.FAIL for other in earlier)
+        self._samplers[trial.number] = _tpe(int(np.random.SeedSequence([self.seed, n_earlier]).generate_state(1)[0]))
+        self._samplers[trial.number].before_trial(study, trial)
+
+    def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, Any]:
+        """Ask the trial's sampler."""
+        return self._samplers[trial.number].infer_relative_search_space(study, trial)
+
+    def sample_relative(self, study: Any, trial: Any, search_space: dict[str, Any]) -> dict[str, Any]:
+        """Ask the trial's sampler."""
+        return self._samplers[trial.number].sample_relative(study, trial, search_space)
+
+    def sample_independent(self, study: Any, trial: Any, param_name: str, param_distribution: Any) -> Any:
+        """Ask the trial's sampler."""
+        return self._samplers[trial.number].sample_independent(study, trial, param_name, param_distribution)
+
+    def after_trial(self, study: Any, trial: Any, state: Any, values: Any) -> None:
+        """Forget the trial's sampler; a lost trial of another process has none here."""
+        sampler = self._samplers.pop(trial.number, None)
+        if sampler is not None:
+            sampler.after_trial(study, trial, state, values)
+
+
+def _tpe(seed: int) -> TPESampler:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        # Groups: the baseline has no s, g and w. Constant liar: trials of other processes are still running.
+        return TPESampler(
+            seed=seed, n_startup_trials=_N_STARTUP_TRIALS, multivariate=True, group=True, constant_liar=True
+        )
