@@ -102,9 +102,8 @@ def plot(results: Sequence[dict[str, Any]], path: Path) -> None:
         shown = {done: count for done, count in result["curve"].items() if done >= 20}
         colour, line = styles[result["method"]]
         share = [100 * count / result["n_test"] for count in shown.values()]
-        axes.plot(list(shown), share, line, color=colour, linewidth=2, label=result["method"])
-        axes.annotate(f"{share[-1]:.2f}", (list(shown)[-1], share[-1]), xytext=(4, 0), textcoords="offset points",
-                      va="center", color=colour)  # fmt: skip
+        label = f"{result['method']} ({share[-1]:.2f}% at the end)"
+        axes.plot(list(shown), share, line, color=colour, linewidth=2, label=label)
     axes.set(xlabel="boosting rounds", ylabel="test error, %", yscale="log")
     axes.set_title(f"{results[0]['data']}: 20 leaves, learning rate 0.1")
     axes.yaxis.set_major_formatter("{x:g}")
