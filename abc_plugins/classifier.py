@@ -257,6 +257,15 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         for scores in self._staged_scores(X):
             yield self.classes_[scores.argmax(axis=1)]
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the samples whose label is predicted."""
+        check_is_fitted(self)
+        if not isinstance(self.classes_[0], tuple):
+            return super().score(X, y, sample_weight)
+        # scikit-learn's metrics take a tuple for several labels.
+        right = self._raw_scores(X).argmax(axis=1) == encode_labels(y, self.classes_)
+        return float(np.average(right, weights=read_weights(sample_weight, right.size)))
+
     @property
     def feature_importances_(self) -> Floats:
         """Share of each feature in the total gain of all splits."""

@@ -95,7 +95,7 @@ def read_labels(y: Any, *, input_name: str = "y") -> tuple[AnyArray, Integers]:
     """
     classes, codes = _factorize(_label_array(y, input_name), input_name)
     if classes.size < 2:
-        raise ValueError(f"{input_name} must have at least two classes; got one class: {classes[0]!r}.")
+        raise ValueError(f"{input_name} must have at least two classes; got one class: {classes.tolist()[0]!r}.")
     return classes, codes
 
 

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from abc_plugins import ABCBoostClassifier
-from abc_plugins.core.leaves import UNLIMITED, LeafRules, apply_update, make_update, newton_steps, trial_losses
+from abc_plugins.core.leaves import (
+    UNLIMITED,
+    LeafRules,
+    apply_update,
+    make_update,
+    newton_steps,
+    sum_leaves,
+    trial_losses,
+)
 from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers
 from abc_plugins.core.renewal import renew_leaf_values
 from abc_plugins.core.schedule import CLASSIC
@@ -42,6 +50,25 @@ def test_newton_steps():
     regularised = LeafRules(factor=0.75, reg_lambda=1.0, clip=0.5, learning_rate=1.0)
     np.testing.assert_allclose(newton_steps(sums[:4], regularised), [0.3, -0.5, 0.5, 0.0])
     assert newton_steps(sums, RULES._replace(clip=UNLIMITED))[4] == 0.1 * UNLIMITED
+
+
+@pytest.mark.parametrize(("plus", "minus"), [(1, CLASSIC), (0, 3)])
+def test_sums_of_leaves(problem, plus, minus):
+    scores, labels, weights, leaf_ids = problem
+    p = softmax(scores)
+    z = (labels == plus) - p[plus]
+    h = p[plus] * (1 - p[plus])
+    if minus != CLASSIC:
+        z = z - ((labels == minus) - p[minus])
+        h = h + p[minus] * (1 - p[minus]) + 2 * p[plus] * p[minus]
+    expected = [np.bincount(leaf_ids[0], weights=weights * values, minlength=9) for values in (z, h)]
+    sums = np.full((9, 2), 77.0)
+    sum_leaves(p, labels, weights, plus, minus, leaf_ids[0].astype(np.uint16), sums)
+    np.testing.assert_allclose(sums.T, expected, rtol=1e-12, atol=1e-12)
+    swapped = np.empty((9, 2))
+    if minus != CLASSIC:
+        sum_leaves(p, labels, weights, minus, plus, leaf_ids[0].astype(np.uint16), swapped)
+        np.testing.assert_array_equal(swapped, sums * [-1, 1])
 
 
 def test_pairs_grown_the_other_way_round_are_negated():
