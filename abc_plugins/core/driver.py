@@ -21,6 +21,7 @@ from abc_plugins.core.jit import kernel
 from abc_plugins.core.losses import (
     centre,
     derivatives,
+    exp_nonpositive,
     softmax_block,
     update_probabilities,
 )
@@ -219,7 +220,7 @@ class ABCScores:
         block_losses = np.empty((count_blocks(self.labels.size), self.n_classes))
 
         def try_blocks(first: int, last: int) -> None:
-            spare = np.empty((2, self.n_classes, ROWS_PER_BLOCK))
+            spare = np.empty((self.n_classes, ROWS_PER_BLOCK))
             _try_blocks(
                 self.scores,
                 self.labels,
@@ -230,8 +231,8 @@ class ABCScores:
                 additions,
                 factor,
                 scores is None or probabilities is None,
-                spare[0] if scores is None else scores,
-                spare[1] if probabilities is None else probabilities,
+                spare if scores is None else scores,
+                spare if probabilities is None else probabilities,
                 block_losses,
                 first,
                 last,
@@ -350,7 +351,8 @@ def _try_blocks(
 ):
     """Scores after the trees, their softmax and the class losses of some blocks of samples.
 
-    In a trial only the losses are wanted: `new_scores` and `probabilities` are work space of the size of one block.
+    In a trial only the losses are wanted: `new_scores` is work space of the size of one block, and `probabilities`
+    are left alone.
     """
     n_samples = scores.shape[1]
     log_normaliser = np.empty(ROWS_PER_BLOCK)
@@ -369,11 +371,31 @@ def _try_blocks(
                 lowered = new_scores[minus[t], out_start:out_stop]
                 for i in range(added.size):
                     lowered[i] -= factor * added[i]
-        softmax_block(new_scores, probabilities, log_normaliser, out_start, out_stop)
+        if is_trial:
+            _log_sum_exp(new_scores, stop - start, log_normaliser)
+        else:
+            softmax_block(new_scores, probabilities, log_normaliser, start, stop)
         block_losses[block] = 0.0
         for i in range(stop - start):
             k = labels[start + i]
             block_losses[block, k] += weights[start + i] * (log_normaliser[i] - new_scores[k, out_start + i])
+
+
+@kernel
+def _log_sum_exp(scores, n, log_normaliser):
+    """Write log(sum(exp(scores))) of the first n samples; the sum is that of `softmax_block`, bit for bit."""
+    largest = np.full(n, -np.inf)
+    total = np.zeros(n)
+    for k in range(scores.shape[0]):
+        row = scores[k, :n]
+        for i in range(n):
+            largest[i] = row[i] if row[i] > largest[i] else largest[i]
+    for k in range(scores.shape[0]):
+        row = scores[k, :n]
+        for i in range(n):
+            total[i] += exp_nonpositive(row[i] - largest[i])
+    for i in range(n):
+        log_normaliser[i] = np.log(total[i]) + largest[i]
 
 
 def add_trees(
@@ -441,3 +463,15 @@ def gather_additions(values: Floats, leaf_ids: AnyArray, workers: Workers) -> Fl
     additions = np.empty(leaf_ids.shape)
     workers.over_items(range(len(values)), lambda t, _thread: _gather(values[t], leaf_ids[t], additions[t]))
     return additions
+
+
+def take_difference(now: Floats, before: Floats, difference: Floats, workers: Workers) -> None:
+    """Write now - before, and make `before` what is now, in one pass; all of shape (n_trees, n_samples)."""
+    workers.over_items(range(len(now)), lambda t, _thread: _take_difference(now[t], before[t], difference[t]))
+
+
+@kernel
+def _take_difference(now, before, difference):
+    for i in range(now.size):
+        difference[i] = now[i] - before[i]
+        before[i] = now[i]

@@ -11,7 +11,7 @@ from lightgbm.basic import _ConfigAliases
 
 from abc_plugins.core.arrays import Floats, Integers
 from abc_plugins.core.checks import fail
-from abc_plugins.core.driver import ABCScores, LeafFinder, search_pairs
+from abc_plugins.core.driver import ABCScores, LeafFinder, search_pairs, take_difference
 from abc_plugins.core.pairs import Pair, classic_pairs
 from abc_plugins.core.schedule import RoundPlan
 from abc_plugins.lgbm.params import TrainingParams
@@ -149,8 +149,7 @@ class TreeGrower:
             stalled = self.booster.update(fobj=lambda _sums, _data: (self._gradients.T, self._hessians.T))
             iterations.append(-1 if stalled else lgb.Booster.num_trees(self.booster) // n_classes - 1)
             for data, added, sums in zip(self.sets, additions, _tree_sums(self.booster), strict=True):
-                np.subtract(sums, data.tree_sums, out=added[chunk])
-                data.tree_sums[:] = sums
+                take_difference(sums, data.tree_sums, added[chunk], state.workers)
         return Grown(slots, iterations, additions[0], additions[1:], self.booster)
 
 
