@@ -14,17 +14,20 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-import tuning.studies
-from tuning import tune
+from tuning import ReproducibleSampler, tune
+from tuning.objective import Objective
 from tuning.studies import fail_lost_trials, finished_trials, is_surplus, load_study, sign
 
-N_TRIALS = 8
+N_TRIALS, NEVER = 8, 1000
 WORKER = """
 import sys
 sys.path[:0] = {path!r}
 import optuna
-from test_tuning_resume import run
+from test_tuning_resume import hang_in_trial, run, wait_for
 optuna.logging.set_verbosity(optuna.logging.ERROR)
+print("ready", flush=True)
+wait_for(sys.argv[2])
+hang_in_trial(int(sys.argv[3]))
 run(sys.argv[1], [lambda study, trial: print(trial.number, flush=True)])
 print("end", flush=True)
 """
@@ -53,9 +56,43 @@ def run(storage, callbacks=()):
     )
 
 
-def start_worker(storage) -> subprocess.Popen:
+def wait_for(path) -> None:
+    while not Path(path).exists():
+        time.sleep(0.01)
+
+
+def hang_in_trial(number) -> None:
+    """Stand still in the second fold of a trial with this number or a later one, for the kill to hit it."""
+    original = Objective._fit
+
+    def hanging(self, trial, fold, parameters, scores):
+        if trial.number >= number and scores:
+            print("hanging", flush=True)
+            time.sleep(600)
+        return original(self, trial, fold, parameters, scores)
+
+    Objective._fit = hanging
+
+
+def start_workers(storage, *hang_in) -> list[subprocess.Popen]:
+    """Processes that begin at the same time, once all of them have imported what they need."""
+    signal_file = storage.with_suffix(".go")
     script = WORKER.format(path=[str(Path(__file__).parent), *sys.path])
-    return subprocess.Popen([sys.executable, "-c", script, str(storage)], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", script, str(storage), str(signal_file)]
+    workers = [subprocess.Popen([*command, str(number)], stdout=subprocess.PIPE, text=True) for number in hang_in]
+    assert [worker.stdout.readline() for worker in workers] == ["ready\n"] * len(workers)
+    signal_file.touch()
+    return workers
+
+
+def kill(worker) -> None:
+    """Kill a process that hangs in a trial."""
+    for line in worker.stdout:
+        if line == "hanging\n":
+            break
+    worker.send_signal(signal.SIGKILL)
+    worker.communicate()
+    assert worker.returncode == -signal.SIGKILL
 
 
 def trials(study) -> list[tuple]:
@@ -68,39 +105,26 @@ def _undisturbed():
 
 
 @pytest.mark.parametrize("name", ["study.db", "study.log"])
-def test_killed_and_resumed_is_as_undisturbed(tmp_path, undisturbed, name, monkeypatch):
-    """A trial more is begun after each line; the kill hits it, and the resumed study repeats it alone."""
-    monkeypatch.setattr(tuning.studies, "_NAMELESS_GRACE", 1.0)
+def test_killed_and_resumed_is_as_undisturbed(tmp_path, undisturbed, name):
+    """The kill hits trial 5; the resumed study repeats it as trial 6, and nothing else."""
     storage = tmp_path / name
-    worker = start_worker(storage)
-    for line in worker.stdout:
-        if int(line) == 4:
-            break
-    deadline = time.monotonic() + 60
-    while len(load_study(storage, None).trials) < 6 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    worker.send_signal(signal.SIGKILL)
-    worker.communicate()
-    assert worker.returncode == -signal.SIGKILL
-    n_finished = len(finished_trials(load_study(storage, None)))
-    assert 5 <= n_finished < N_TRIALS
+    [worker] = start_workers(storage, 5)
+    kill(worker)
+    assert len(finished_trials(load_study(storage, None))) == 5
     ran = []
     study = run(storage, [lambda _, trial: ran.append(trial.number)]).study
-    assert len(ran) == N_TRIALS - n_finished
+    assert ran == [6, 7, 8]
     assert trials(study) == undisturbed
-    assert len(study.get_trials(states=(TrialState.FAIL,))) == 1
-    assert not study.get_trials(states=(TrialState.RUNNING, TrialState.WAITING))
+    assert [trial.state.name for trial in study.trials] == ["COMPLETE"] * 5 + ["FAIL"] + ["COMPLETE"] * 3
 
 
 def test_processes_share_a_study_and_one_is_killed(tmp_path):
     storage = tmp_path / "study.db"
-    killed, *others = [start_worker(storage) for _ in range(3)]
-    killed.stdout.readline()
-    killed.send_signal(signal.SIGKILL)
+    killed, *others = start_workers(storage, 0, NEVER, NEVER)
+    kill(killed)
     for worker in others:
         lines = worker.communicate(timeout=300)[0].split()
         assert lines[-1] == "end"
-    killed.communicate()
     finished = finished_trials(load_study(storage, None))
     assert len(finished) == N_TRIALS
     assert len({str(trial.params) for trial in finished}) == N_TRIALS
@@ -145,6 +169,17 @@ def test_trials_of_other_machines_are_lost_after_a_long_silence():
     assert fail_lost_trials(study) == 0
     trial.set_user_attr("alive", time.time() - 3600)
     assert fail_lost_trials(study) == 1
+
+
+def test_slots_of_failed_trials_are_used_again_and_never_twice():
+    study = optuna.create_study(sampler=ReproducibleSampler(0))
+    asked = [study.ask() for _ in range(3)]
+    drawn = [trial.suggest_float("x", 0.0, 1.0) for trial in asked]
+    study.tell(asked[1], state=TrialState.FAIL)
+    drawn += [study.ask().suggest_float("x", 0.0, 1.0) for _ in range(2)]
+    assert [trial.system_attrs["abc:slot"] for trial in study.trials] == [0, 1, 2, 1, 3]
+    assert drawn[1] == drawn[3]
+    assert len(set(drawn)) == 4
 
 
 def test_surplus_trials_are_those_begun_last():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from typing import Any
 
@@ -11,13 +12,16 @@ from optuna.samplers import BaseSampler, TPESampler
 from optuna.trial import TrialState
 
 _N_STARTUP_TRIALS = 10
+_SLOT = "abc:slot"
+_HAVE_SLOTS = (TrialState.RUNNING, TrialState.COMPLETE, TrialState.PRUNED)
 
 
 class ReproducibleSampler(BaseSampler):
     """Optuna's multivariate TPE with a seed of its own for every trial.
 
-    The seed is made of `seed` and the number of trials before that have not failed. A run that was killed and resumed
-    so draws what an undisturbed one does, and processes that share a study draw different parameters.
+    Trials that have not failed have different slots, in one process 0, 1, 2 and so on; a trial that fails leaves its
+    slot to a later one. The seed is made of `seed` and the slot. So a run that was killed and resumed draws what an
+    undisturbed one does, and processes that share a study draw different parameters.
 
     Parameters
     ----------
@@ -30,9 +34,9 @@ class ReproducibleSampler(BaseSampler):
 
     def before_trial(self, study: Any, trial: Any) -> None:
         """Make the trial's sampler."""
-        earlier = study.get_trials(deepcopy=False)[: trial.number]
-        n_earlier = sum(other.state != TrialState.FAIL for other in earlier)
-        self._samplers[trial.number] = _tpe(int(np.random.SeedSequence([self.seed, n_earlier]).generate_state(1)[0]))
+        slot = _free_slot(study, trial)
+        study._storage.set_trial_system_attr(trial._trial_id, _SLOT, slot)  # as Optuna's own samplers do
+        self._samplers[trial.number] = _tpe(int(np.random.SeedSequence([self.seed, slot]).generate_state(1)[0]))
         self._samplers[trial.number].before_trial(study, trial)
 
     def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, Any]:
@@ -52,6 +56,15 @@ class ReproducibleSampler(BaseSampler):
         sampler = self._samplers.pop(trial.number, None)
         if sampler is not None:
             sampler.after_trial(study, trial, state, values)
+
+
+def _free_slot(study: Any, trial: Any) -> int:
+    """The first slot that no earlier trial has, or will have: those just begun elsewhere take theirs before."""
+    earlier = [other for other in study.get_trials(deepcopy=False)[: trial.number] if other.state in _HAVE_SLOTS]
+    taken = {other.system_attrs[_SLOT] for other in earlier if _SLOT in other.system_attrs}
+    n_undecided = sum(_SLOT not in other.system_attrs for other in earlier)
+    free = (slot for slot in itertools.count() if slot not in taken)
+    return next(itertools.islice(free, n_undecided, None))
 
 
 def _tpe(seed: int) -> TPESampler:
