@@ -256,3 +256,16 @@ def test_a_state_with_an_impossible_base_is_refused():
     state = BaseClassSchedule(3, warmup=0).to_state() | {"bases": [0, 5]}
     with pytest.raises(ValueError, match="base must be a whole number from -1 to 2; got 5"):
         BaseClassSchedule.from_state(state)
+
+
+def test_choosing_in_a_classic_round_is_an_error():
+    schedule = BaseClassSchedule(3, warmup=1)
+    plan = schedule.plan([1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match="plan must be one of a round with candidates; got a classic round"):
+        schedule.choose(plan, [])
+
+
+@pytest.mark.parametrize("state", [{}, {"n_classes": 3}, {**BaseClassSchedule(3).to_state(), "more": 1}, [1, 2]])
+def test_a_state_with_other_keys_is_an_error(state):
+    with pytest.raises(ValueError, match="state must be a mapping with the keys"):
+        BaseClassSchedule.from_state(state)

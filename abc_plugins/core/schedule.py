@@ -120,6 +120,8 @@ class BaseClassSchedule:
 
         A loss that is not a number never wins.
         """
+        if plan.is_classic:
+            fail("plan", "a classic round", "one of a round with candidates")
         if len(trial_losses) != len(plan.candidates):
             fail("trial_losses", f"{len(trial_losses)} values", f"one for each of {len(plan.candidates)} candidates")
         best, lowest = plan.candidates[0], math.inf
@@ -146,6 +148,10 @@ class BaseClassSchedule:
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> BaseClassSchedule:
         """Rebuild the schedule from what `to_state` returned."""
+        expected = set(cls(2).to_state())
+        if not isinstance(state, Mapping) or set(state) != expected:
+            found = sorted(map(str, state)) if isinstance(state, Mapping) else type(state).__name__
+            fail("state", f"{found}", f"a mapping with the keys {sorted(expected)}")
         settings = dict(state)
         bases = settings.pop("bases")
         schedule = cls(settings.pop("n_classes"), **settings)
