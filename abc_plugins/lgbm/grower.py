@@ -44,7 +44,7 @@ class ScoredSet:
 
 @dataclass
 class Grown:
-    """Trees that LightGBM grew for one round, losers of a search included.
+    """Trees that LightGBM grew for one round, losers of a search included; valid until the next ones are grown.
 
     Attributes
     ----------
@@ -116,6 +116,7 @@ class TreeGrower:
         self._has_categories = _has_categories(booster.train_set)
         self._gradients = np.empty((params.n_classes, self.sets[0].labels.size), dtype=np.float32)
         self._hessians = np.empty_like(self._gradients)
+        self._spare: list[Floats] | None = None
 
     def slots(self, plan: RoundPlan, state: ABCScores) -> list[Pair | None]:
         """List the trees of a planned round; with one base, its own slot has none."""
@@ -126,6 +127,12 @@ class TreeGrower:
             (base,) = plan.candidates
             return [None if k == base else (k, base) for k in range(n_classes)]
         return list(search_pairs(plan.candidates, n_classes, shared=self._is_antisymmetric(state)))
+
+    def _work_space(self, n_slots: int) -> list[Floats]:
+        """Arrays for what the trees add to every data set, the same ones in every round: fresh memory is slow."""
+        if self._spare is None or self._spare[0].shape[0] < n_slots:
+            self._spare = [np.empty((n_slots, data.labels.size)) for data in self.sets]
+        return [array[:n_slots] for array in self._spare]
 
     def _is_antisymmetric(self, state: ABCScores) -> bool:
         """Whether LightGBM grows the negated tree from negated gradients.
@@ -141,7 +148,7 @@ class TreeGrower:
         """Grow K trees at a time: a slot's tree depends on its gradients alone, whichever class they are for."""
         n_classes = self.params.n_classes
         slots = [*slots] + [None] * (-len(slots) % n_classes)
-        additions = [np.empty((len(slots), data.labels.size)) for data in self.sets]
+        additions = self._work_space(len(slots))
         iterations = []
         for begin in range(0, len(slots), n_classes):
             chunk = slice(begin, begin + n_classes)
