@@ -229,7 +229,6 @@ def is_surplus(study: Any, trial: Any, n_trials: int) -> bool:
 def sign(trial: Any) -> None:
     """Note in a trial which process works on it."""
     trial.set_user_attr(WORKER, {"host": socket.gethostname(), "pid": os.getpid(), "begun": _begun(os.getpid())})
-    trial.set_user_attr(ALIVE, time.time())
 
 
 def fail_lost_trials(study: Any) -> int:
@@ -263,7 +262,7 @@ def _is_lost(trial: Any) -> bool:
         return time.time() - trial.datetime_start.timestamp() > _NAMELESS_GRACE
     if worker["host"] == socket.gethostname() and os.name == "posix":
         return not _is_alive(worker["pid"], worker["begun"])
-    return time.time() - trial.user_attrs.get(ALIVE, 0.0) > _REMOTE_GRACE
+    return time.time() - trial.user_attrs.get(ALIVE, trial.datetime_start.timestamp()) > _REMOTE_GRACE
 
 
 def _is_alive(pid: int, begun: str | None) -> bool:
