@@ -17,8 +17,8 @@ from tuning.pruning import ABCPruningCallback
 from tuning.space import Space, draw, plain_name
 from tuning.studies import OMIT, SETTINGS, is_surplus, sign
 
-REPORT_INTERVAL = 20
-"""Rounds between two reports: every report is written to the storage."""
+REPORT_INTERVAL, RARE_REPORT_INTERVAL = 10, 50
+"""Rounds between two reports, with a pruner that looks at them and with one that does not: they cost time."""
 
 PARAMS, OUTCOME = "params", "outcome"
 """User attributes of a trial: parameters of the estimator, and what came out."""
@@ -45,6 +45,8 @@ class Objective:
         Trials that the study is to have.
     with_cost : bool
         Whether the number of trees grown is a second objective.
+    report_interval : int
+        Rounds between two reports.
     """
 
     engine: Engine
@@ -53,6 +55,7 @@ class Objective:
     stopping: Stopping
     n_trials: int
     with_cost: bool
+    report_interval: int
 
     def __call__(self, trial: Any) -> float | tuple[float, float]:
         """Return the mean score of the folds, and the cost if it is an objective."""
@@ -92,7 +95,7 @@ class Objective:
         return ABCPruningCallback(
             trial,
             metric=self.engine.metric.name,
-            interval=REPORT_INTERVAL,
+            interval=self.report_interval,
             fold_scores=scores,
             first_step=len(scores) * self.steps_per_fold,
         )
