@@ -23,7 +23,7 @@ from sklearn.datasets import load_digits
 from abc_plugins import ABCBoostClassifier
 from abc_plugins.datasets import load
 from tuning import TuneResult, tune
-from tuning.objective import PARAMS, SECONDS
+from tuning.objective import PARAMS, SECONDS, outcome
 from tuning.result import DEFAULTS, PLAIN, compare, mean_rounds
 from tuning.studies import START, finished_trials
 
@@ -78,7 +78,7 @@ def run_overhead(options: argparse.Namespace) -> dict[str, Any]:
         refit=False,
     )
     wall = time.perf_counter() - started
-    fits = sum(trial.user_attrs[SECONDS] for trial in finished_trials(result.study))
+    fits = sum(outcome(trial)[SECONDS] for trial in finished_trials(result.study))
     share = (wall - fits) / wall
     print(result.summary())
     print(

@@ -67,13 +67,13 @@ def test_score_is_the_mean_of_the_outer_folds(data, result):
         scores.append(np.mean(labels != y[fold.test]))
         rounds.append(model.best_iteration_)
     assert result.study.trials[1].value == pytest.approx(np.mean(scores), abs=1e-12)
-    assert result.study.trials[1].user_attrs["fold_scores"] == pytest.approx(scores, abs=1e-12)
-    assert result.study.trials[1].user_attrs["rounds"] == rounds
+    assert result.study.trials[1].user_attrs["outcome"]["fold_scores"] == pytest.approx(scores, abs=1e-12)
+    assert result.study.trials[1].user_attrs["outcome"]["rounds"] == rounds
 
 
 def test_refit_uses_the_mean_number_of_rounds_and_all_rows(data, result):
     X, y = data
-    rounds = round(statistics.fmean(result.best_trial.user_attrs["rounds"]))
+    rounds = round(statistics.fmean(result.best_trial.user_attrs["outcome"]["rounds"]))
     assert result.best_params["n_estimators"] == rounds
     by_hand = ABCBoostClassifier(**result.best_params, n_jobs=1).fit(X, y)
     assert np.array_equal(by_hand.predict_proba(X), result.best_estimator.predict_proba(X))
@@ -250,15 +250,15 @@ def test_wrong_arguments_are_refused_before_any_work(data, options, kind, messag
 
 def test_an_error_in_a_trial_is_raised_and_the_trial_can_be_repeated(data, tmp_path, monkeypatch):
     options = {**FAST, "n_trials": 4, "storage": tmp_path / "s.log", "refit": False}
-    original = Objective._fit
+    original = Objective._callback
 
-    def broken(self, trial, *args):
+    def broken(self, trial, scores):
         if trial.number == 2:
             raise RuntimeError("disk full")
-        return original(self, trial, *args)
+        return original(self, trial, scores)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Objective, "_fit", broken)
+        patch.setattr(Objective, "_callback", broken)
         with pytest.raises(RuntimeError, match="disk full"):
             tune(*data, **options)
     assert len(finished(tune(*data, **options))) == 4
@@ -374,7 +374,11 @@ def test_folds_of_other_engines_are_fitted_as_their_estimators_fit(data, engine)
     result = tune(X, codes, engine=engine, n_trials=1, refit=False, **{**FAST, "fixed": {"n_jobs": 1}})
     trial = result.best_trial
     for index, fold in enumerate(make_folds(3, codes, None, 0.1, 0)):
-        parameters = {**trial.user_attrs["params"], "n_estimators": trial.user_attrs["rounds"][index], "n_jobs": 1}
+        parameters = {
+            **trial.user_attrs["params"],
+            "n_estimators": trial.user_attrs["outcome"]["rounds"][index],
+            "n_jobs": 1,
+        }
         if engine == "lgbm":
             from abc_plugins.lgbm import ABCLGBMClassifier
 
@@ -385,4 +389,4 @@ def test_folds_of_other_engines_are_fitted_as_their_estimators_fit(data, engine)
             model = ABCXGBClassifier(**parameters, random_state=0)
         model.fit(X[fold.train], codes[fold.train])
         error = np.mean(model.predict(X[fold.test]) != codes[fold.test])
-        assert trial.user_attrs["fold_scores"][index] == pytest.approx(error, abs=1e-12)
+        assert trial.user_attrs["outcome"]["fold_scores"][index] == pytest.approx(error, abs=1e-12)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,22 +13,18 @@ import numpy as np
 from optuna import TrialPruned
 
 from tuning.engines import Engine, FoldData, FoldFit, Stopping
-from tuning.pruning import ALIVE, ABCPruningCallback
+from tuning.pruning import ABCPruningCallback
 from tuning.space import Space, draw, plain_name
 from tuning.studies import OMIT, SETTINGS, is_surplus, sign
 
-REPORT_INTERVAL = 10
-"""Rounds between two reports: every report is written to the storage."""
+REPORT_INTERVAL, RARE_REPORT_INTERVAL = 10, 50
+"""Rounds between two reports, with a pruner that looks at them and with one that does not: they cost time."""
 
-PARAMS, FOLD_SCORES, ROUNDS, COST, SECONDS, BASES = (
-    "params",
-    "fold_scores",
-    "rounds",
-    "cost",
-    "seconds",
-    "base_class_rounds",
-)
-"""User attributes of a trial: parameters of the estimator, scores and rounds by fold, trees grown, fit time, bases."""
+PARAMS, OUTCOME = "params", "outcome"
+"""User attributes of a trial: parameters of the estimator, and what came out."""
+
+FOLD_SCORES, ROUNDS, COST, SECONDS, BASES = "fold_scores", "rounds", "cost", "seconds", "base_class_rounds"
+"""Parts of the outcome: scores and rounds by fold, trees grown, fit time, rounds by base class."""
 
 
 class SurplusTrialError(Exception):
@@ -49,6 +45,8 @@ class Objective:
         Trials that the study is to have.
     with_cost : bool
         Whether the number of trees grown is a second objective.
+    report_interval : int
+        Rounds between two reports.
     """
 
     engine: Engine
@@ -57,6 +55,7 @@ class Objective:
     stopping: Stopping
     n_trials: int
     with_cost: bool
+    report_interval: int
 
     def __call__(self, trial: Any) -> float | tuple[float, float]:
         """Return the mean score of the folds, and the cost if it is an objective."""
@@ -68,15 +67,17 @@ class Objective:
         scores: list[float] = []
         fits: list[FoldFit] = []
         seconds = 0.0
-        for index, fold in enumerate(self.folds):
-            if index:
-                trial.set_user_attr(ALIVE, time.time())
-            started = time.perf_counter()
-            fits.append(self._fit(trial, fold, parameters, scores))
-            scores.append(self.engine.metric.value(fold.test.codes, fits[-1].probabilities, fold.test.weights))
-            seconds += time.perf_counter() - started
-            self._note(trial, scores, fits, seconds)
-            self._judge(trial, scores)
+        try:
+            for fold in self.folds:
+                callback = self._callback(trial, scores)
+                started = time.perf_counter()
+                fits.append(self.engine.fit(fold, parameters, self.stopping, callback))
+                scores.append(self.engine.metric.value(fold.test.codes, fits[-1].probabilities, fold.test.weights))
+                seconds += time.perf_counter() - started - callback.seconds
+                self._judge(trial, scores)
+        finally:
+            if fits:
+                trial.set_user_attr(OUTCOME, _outcome(scores, fits, seconds))
         mean = statistics.fmean(scores)
         return (mean, float(sum(fit.trees_grown for fit in fits))) if self.with_cost else mean
 
@@ -90,25 +91,14 @@ class Objective:
         space = {name: value for name, value in self.space.items() if plain_name(name) not in omitted}
         return self.engine.translate({**draw(trial, space), **trial.user_attrs.get(SETTINGS, {})})
 
-    def _fit(self, trial: Any, fold: FoldData, parameters: Mapping[str, Any], scores: Sequence[float]) -> FoldFit:
-        callback = ABCPruningCallback(
+    def _callback(self, trial: Any, scores: Sequence[float]) -> ABCPruningCallback:
+        return ABCPruningCallback(
             trial,
             metric=self.engine.metric.name,
-            interval=REPORT_INTERVAL,
+            interval=self.report_interval,
             fold_scores=scores,
             first_step=len(scores) * self.steps_per_fold,
         )
-        return self.engine.fit(fold, parameters, self.stopping, callback)
-
-    def _note(self, trial: Any, scores: Sequence[float], fits: Sequence[FoldFit], seconds: float) -> None:
-        """Write what is known so far, once the trial is done or may be pruned."""
-        bases = Counter(base for fit in fits for base in fit.bases)
-        trial.set_user_attr(FOLD_SCORES, list(scores))
-        if len(scores) == len(self.folds) or len(trial.study.directions) == 1:
-            trial.set_user_attr(ROUNDS, [fit.n_rounds for fit in fits])
-            trial.set_user_attr(COST, sum(fit.trees_grown for fit in fits))
-            trial.set_user_attr(SECONDS, seconds)
-            trial.set_user_attr(BASES, {str(base): count for base, count in sorted(bases.items())})
 
     def _judge(self, trial: Any, scores: Sequence[float]) -> None:
         """Report the mean of the folds done, and let the pruner decide whether to go on."""
@@ -117,3 +107,20 @@ class Objective:
         trial.report(float(np.mean(scores)), len(scores) * self.steps_per_fold - 1)
         if len(scores) < len(self.folds) and trial.should_prune():
             raise TrialPruned(f"Pruned after fold {len(scores) - 1}.")
+
+
+def outcome(trial: Any) -> dict[str, Any]:
+    """What came out of a trial; nothing if no fold was done."""
+    found: dict[str, Any] = trial.user_attrs.get(OUTCOME, {})
+    return found
+
+
+def _outcome(scores: Sequence[float], fits: Sequence[FoldFit], seconds: float) -> dict[str, Any]:
+    bases = Counter(base for fit in fits for base in fit.bases)
+    return {
+        FOLD_SCORES: list(scores),
+        ROUNDS: [fit.n_rounds for fit in fits],
+        COST: sum(fit.trees_grown for fit in fits),
+        SECONDS: seconds,
+        BASES: {str(base): count for base, count in sorted(bases.items())},
+    }

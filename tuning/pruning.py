@@ -55,6 +55,11 @@ class ABCPruningCallback(Callback):
         In cross-validation, the scores of the folds done before. What is reported is their mean with the metric.
     first_step : int, default=0
         Optuna's step of the first round; folds need steps of their own.
+
+    Attributes
+    ----------
+    seconds : float
+        Time spent on reports.
     """
 
     order = 5  # before early stopping, which leaves the loop in LightGBM
@@ -78,6 +83,7 @@ class ABCPruningCallback(Callback):
         self.fold_scores = list(fold_scores)
         self.first_step = check_integer("first_step", first_step, minimum=0)
         self._reports = len(trial.study.directions) == 1
+        self.seconds = 0.0
         self._last_pulse = time.monotonic()
         xgboost_callbacks = sys.modules.get("xgboost.callback")
         if xgboost_callbacks is not None:  # XGBoost insists on its own type, which cannot be imported without it
@@ -111,8 +117,11 @@ class ABCPruningCallback(Callback):
         if not self._reports or (round_index + 1) % self.interval:
             return
         value = self._value(evaluations)
+        started = time.perf_counter()
         self.trial.report(float(np.mean([*self.fold_scores, value])), self.first_step + round_index)
-        if self.trial.should_prune():
+        prune = self.trial.should_prune()
+        self.seconds += time.perf_counter() - started
+        if prune:
             raise TrialPruned(f"Pruned in fold {len(self.fold_scores)} after round {round_index + 1}.")
 
     def _value(self, evaluations: Sequence[tuple[str, str, float]]) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
-from tuning.objective import BASES, COST, FOLD_SCORES, PARAMS, ROUNDS, SECONDS
+from tuning.objective import BASES, COST, FOLD_SCORES, PARAMS, ROUNDS, SECONDS, outcome
 from tuning.studies import PREFIX, START
 
 PAPER, DEFAULTS, PLAIN = "paper", "defaults", "plain"
@@ -92,7 +92,7 @@ def find_best(study: Any) -> Any:
     if not complete:
         raise ValueError(f"the study {study.study_name!r} has no finished trial: give it more trials or more time.")
     sign = -1.0 if maximizes(study) else 1.0
-    return min(complete, key=lambda trial: (sign * trial.values[0], trial.user_attrs[COST], trial.number))
+    return min(complete, key=lambda trial: (sign * trial.values[0], outcome(trial)[COST], trial.number))
 
 
 def maximizes(study: Any) -> bool:
@@ -102,15 +102,15 @@ def maximizes(study: Any) -> bool:
 
 def mean_rounds(trial: Any) -> int:
     """Rounds to refit with: the mean over the folds."""
-    return max(1, round(statistics.fmean(trial.user_attrs[ROUNDS])))
+    return max(1, round(statistics.fmean(outcome(trial)[ROUNDS])))
 
 
 def trial_records(study: Any) -> list[dict[str, Any]]:
     """One record a trial."""
     records = []
     for trial in study.get_trials(deepcopy=False):
-        scores = trial.user_attrs.get(FOLD_SCORES, [])
-        rounds = trial.user_attrs.get(ROUNDS)
+        scores = outcome(trial).get(FOLD_SCORES, [])
+        rounds = outcome(trial).get(ROUNDS)
         records.append(
             {
                 "number": trial.number,
@@ -120,8 +120,8 @@ def trial_records(study: Any) -> list[dict[str, Any]]:
                 "spread": _spread(scores) if scores else None,
                 "folds": len(scores),
                 "rounds": statistics.fmean(rounds) if rounds else None,
-                "cost": trial.user_attrs.get(COST),
-                "seconds": trial.user_attrs.get(SECONDS),
+                "cost": outcome(trial).get(COST),
+                "seconds": outcome(trial).get(SECONDS),
                 **{f"params_{name}": value for name, value in trial.user_attrs.get(PARAMS, {}).items()},
             }
         )
@@ -142,14 +142,14 @@ def pareto_front(study: Any) -> list[dict[str, Any]]:
 def compare(study: Any) -> list[Comparison]:
     """Compare the best trial with those that every study starts with."""
     best = find_best(study)
-    own = best.user_attrs[FOLD_SCORES]
+    own = outcome(best)[FOLD_SCORES]
     sign = 1.0 if maximizes(study) else -1.0
     comparisons: list[Comparison] = []
     for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
         name = trial.user_attrs.get(START)
         if name is None or any(known.name == name for known in comparisons):
             continue
-        scores = trial.user_attrs[FOLD_SCORES]
+        scores = outcome(trial)[FOLD_SCORES]
         gains = [sign * (mine - other) for mine, other in zip(own, scores, strict=True)]
         comparisons.append(
             Comparison(
@@ -168,7 +168,7 @@ def compare(study: Any) -> list[Comparison]:
 def base_class_rounds(study: Any) -> dict[str, int]:
     """How many rounds of the best trial, all folds together, had each class as base; "classic" for none."""
     labels = study.user_attrs[PREFIX + "classes"]
-    counts = find_best(study).user_attrs[BASES]
+    counts = outcome(find_best(study))[BASES]
     return {"classic" if base == "-1" else labels[int(base)]: count for base, count in counts.items()}
 
 
@@ -182,12 +182,12 @@ def summary_text(study: Any) -> str:
         for state in ("complete", "pruned", "fail", "running")
         if any(record["state"] == state for record in records)
     )
-    metric, scores = attributes[PREFIX + "metric"], best.user_attrs[FOLD_SCORES]
+    metric, scores = attributes[PREFIX + "metric"], outcome(best)[FOLD_SCORES]
     parameters = {**best.user_attrs[PARAMS], "n_estimators": mean_rounds(best)}
     lines = [
         f"study            {study.study_name}: {attributes[PREFIX + 'engine']} engine, {states}",
         f"best             {metric} {statistics.fmean(scores):.5g} +- {_spread(scores):.2g} over {len(scores)} folds, "
-        f"trial {best.number}, {best.user_attrs[COST]} trees grown",
+        f"trial {best.number}, {outcome(best)[COST]} trees grown",
         "parameters       " + ", ".join(f"{name}={_shown(value)}" for name, value in parameters.items()),
     ]
     lines += [

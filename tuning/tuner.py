@@ -16,7 +16,7 @@ from abc_plugins.core.parallel import available_cores
 from abc_plugins.tables import encode_labels, read_features, read_labels, read_weights
 from tuning.engines import Engine, FoldData, Samples, Stopping, engine_class, two_columns
 from tuning.metric import TunedMetric
-from tuning.objective import PARAMS, Objective, SurplusTrialError
+from tuning.objective import PARAMS, RARE_REPORT_INTERVAL, REPORT_INTERVAL, Objective, SurplusTrialError
 from tuning.pruning import FoldPruner
 from tuning.result import DEFAULTS, PAPER, PLAIN, TuneResult, find_best, mean_rounds
 from tuning.sampling import ReproducibleSampler
@@ -28,6 +28,7 @@ from tuning.studies import (
     PREFIX,
     SETTINGS,
     START,
+    counted_trials,
     fail_lost_trials,
     fingerprint,
     finished_trials,
@@ -229,7 +230,8 @@ def tune(
         _starts(used, ranges, data.n_classes, stopping.max_rounds),
     )
     training_weights = data.training_weights(class_weight)
-    objective = Objective(used, [], ranges, stopping, n_trials, with_cost)
+    interval = RARE_REPORT_INTERVAL if pruner is None else REPORT_INTERVAL
+    objective = Objective(used, [], ranges, stopping, n_trials, with_cost, interval)
     if len(finished_trials(study)) < n_trials:
         objective.folds = [_bin_fold(used, data, fold, training_weights) for fold in folds]
     _run(study, objective, limit, n_jobs, list(callbacks or ()))
@@ -370,7 +372,7 @@ def _run(study: Any, objective: Objective, timeout: float | None, n_jobs: int, c
             continue
 
         def stop_if_done(study: Any, _: Any) -> None:
-            if len(finished_trials(study)) + len(running_trials(study)) >= objective.n_trials:
+            if len(counted_trials(study)) >= objective.n_trials:
                 study.stop()
 
         study.optimize(
