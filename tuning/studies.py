@@ -241,7 +241,8 @@ def is_surplus(study: Any, trial: Any, n_trials: int) -> bool:
     """
     others = study.get_trials(deepcopy=False, states=(*_FINISHED, TrialState.RUNNING, TrialState.WAITING))
     before = [other for other in others if other.number < trial.number or other.state in _FINISHED]
-    return len(before) >= n_trials
+    # Two processes may have queued a lost start again.
+    return len(before) >= n_trials or any(_same_start(other, trial.user_attrs) for other in before)
 
 
 # ------------------------------------------------------------------------------------------------ lost trials
