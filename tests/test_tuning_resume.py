@@ -190,3 +190,21 @@ def test_surplus_trials_are_those_begun_last():
     assert is_surplus(study, second, 2)
     study.tell(first, state=TrialState.FAIL)
     assert not is_surplus(study, second, 2)
+
+
+def test_a_start_that_was_queued_twice_is_run_once():
+    study = optuna.create_study()
+    for _ in range(2):
+        study.enqueue_trial({"x": 1}, user_attrs={"start": "paper"})
+    first, second = study.ask(), study.ask()
+    assert not is_surplus(study, first, 9)
+    assert is_surplus(study, second, 9)
+
+
+def test_a_waiting_trial_keeps_its_place():
+    study = optuna.create_study()
+    study.enqueue_trial({"x": 1})
+    later = optuna.trial.create_trial(state=TrialState.RUNNING)
+    study.add_trial(later)
+    assert is_surplus(study, study.trials[1], 1)
+    assert not is_surplus(study, study.ask(), 1)

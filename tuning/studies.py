@@ -235,9 +235,14 @@ def counted_trials(study: Any) -> list[Any]:
 
 
 def is_surplus(study: Any, trial: Any, n_trials: int) -> bool:
-    """Whether enough trials are finished or were begun before this one."""
-    before = [other for other in counted_trials(study) if other.number < trial.number or other.state in _FINISHED]
-    return len(before) >= n_trials
+    """Whether enough trials are finished or come before this one.
+
+    A trial that waits in the queue counts by its number, too: later ones must leave it its place.
+    """
+    others = study.get_trials(deepcopy=False, states=(*_FINISHED, TrialState.RUNNING, TrialState.WAITING))
+    before = [other for other in others if other.number < trial.number or other.state in _FINISHED]
+    # Two processes may have queued a lost start again.
+    return len(before) >= n_trials or any(_same_start(other, trial.user_attrs) for other in before)
 
 
 # ------------------------------------------------------------------------------------------------ lost trials
