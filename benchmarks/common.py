@@ -36,6 +36,15 @@ def _processor() -> str:
         return platform.processor() or platform.machine()
 
 
+def peak_megabytes() -> float:
+    """Peak memory of this process (Linux).
+
+    Not from getrusage: its peak is handed down from the parent, which may have held a whole data set.
+    """
+    with open("/proc/self/status", encoding="utf-8") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) / 1024
+
+
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a Markdown table."""
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import describe_machine, print_table
+from common import describe_machine, peak_megabytes, print_table
 
 
 def work(engine: str, folder: str, rounds: int, threads: int) -> dict[str, Any]:
@@ -28,20 +27,16 @@ def work(engine: str, folder: str, rounds: int, threads: int) -> dict[str, Any]:
         import lightgbm as lgb
 
         params = {"objective": "multiclass", "num_class": 7, "num_leaves": 20, "num_threads": threads, "verbose": -1}
-        before = _peak()
+        before = peak_megabytes()
         lgb.train(params, lgb.Dataset(X, y), rounds)
     else:
         from abc_plugins import ABCBoostClassifier
 
         small = np.random.default_rng(0).normal(size=(300, 3))
         ABCBoostClassifier(n_estimators=12, n_jobs=threads).fit(small, np.arange(300) % 3)  # loads the kernels
-        before = _peak()
+        before = peak_megabytes()
         ABCBoostClassifier(n_estimators=rounds, n_jobs=threads).fit(X, y)
-    return {"engine": engine, "before": before, "peak": _peak()}
-
-
-def _peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"engine": engine, "before": before, "peak": peak_megabytes()}
 
 
 def main() -> None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import describe_machine, print_table
+from common import describe_machine, peak_megabytes, print_table
 
 LEAVES, SHRINKAGE, BINS, MIN_LEAF = 20, 0.1, 255, 10
 ROUNDS = {"letter10k": 100, "mnist10k": 20, "covtype": 30}
@@ -126,7 +125,7 @@ def work(engine: str, data: str, rounds: int, threads: int, leaves: int, predict
     result = {
         "engine": engine, "data": data, "rounds": rounds, "threads": threads, "leaves": leaves, "seconds": seconds,
         "compile_seconds": prepared - started,
-        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "peak_mb": peak_megabytes(),
     }  # fmt: skip
     if predict:
         times = []
