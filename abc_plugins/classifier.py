@@ -63,6 +63,9 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         the other, each from the scores that the trees before it left.
     guard : bool, default=True
         Halve the step of a round that would raise the training loss, and if that does not help make it a classic round.
+    trim : float, default=0.0
+        Influence trimming: a tree is grown without the samples that matter least to it, as long as they hold together
+        no more than this share of the sum of hessians. Leaf values come from all samples. 0 leaves nothing out.
     max_bins : int, default=255
         Largest number of bins of a feature, up to 255. Missing values have a bin of their own.
     subsample : float, default=1.0
@@ -137,6 +140,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         leaf_clip: float | None = 50.0,
         leaf_values: str = "paper",
         guard: bool = True,
+        trim: float = 0.0,
         max_bins: int = 255,
         subsample: float = 1.0,
         colsample: float = 1.0,
@@ -161,6 +165,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         self.leaf_clip = leaf_clip
         self.leaf_values = leaf_values
         self.guard = guard
+        self.trim = trim
         self.max_bins = max_bins
         self.subsample = subsample
         self.colsample = colsample

@@ -86,13 +86,15 @@ def run_cell(cell: dict[str, Any]) -> dict[str, Any]:
 
 def letter_cells() -> Iterable[dict[str, Any]]:
     """The grid on letter: exhaustive search first, then everything cheaper, then failures without any cure."""
-    for method in METHODS:
-        yield _cell(method=method, leaf_values="paper", search="all", gap=0, warmup=0)
+    for method, leaf_values in itertools.product(METHODS, ("paper", "sequential")):
+        yield _cell(method=method, leaf_values=leaf_values, search="all", gap=0, warmup=0)
     grid = itertools.product(
         ("sequential", "paper"), METHODS, (1, 2, 3), (0, 5, 10, 20, 100), (0, 10, 100), (50.0, None, 4.0)
     )
     for leaf_values, method, s, g, w, clip in grid:
         yield _cell(method=method, leaf_values=leaf_values, search=s, gap=g, warmup=w, leaf_clip=clip)
+    for leaf_values, method, g, w in itertools.product(("sequential", "paper"), METHODS, (10, 20, 100), (0, 10)):
+        yield _cell(method=method, leaf_values=leaf_values, search="all", gap=g, warmup=w, leaf_clip=50.0)
     for method, s, g in itertools.product(METHODS, (1, 2), (0, 5, 10)):
         yield _cell(
             method=method, leaf_values="paper", search=s, gap=g, warmup=0, leaf_clip=None, guard=False

@@ -122,10 +122,12 @@ def test_subtraction_gives_the_other_child_of_the_usable_features():
 # ------------------------------------------------------------------------------------------------ splits
 
 
-def make_rules(units, *, second_order=True, reg_lambda=0.0, min_weight=1.0, min_hessian=0.0):
+def make_rules(units, *, second_order=True, reg_lambda=0.0, min_weight=1.0, min_hessian=0.0, trim=0.0):
     bits = units.hessian_bits
     min_units = max(1, int(np.ceil(min_weight / units.per_unit)))
-    return SplitRules(second_order, reg_lambda, min_units << bits, min_hessian, bits, (1 << bits) - 1, units.per_unit)
+    return SplitRules(
+        second_order, reg_lambda, min_units << bits, min_hessian, trim, bits, (1 << bits) - 1, units.per_unit
+    )
 
 
 def plain_splits(problem, rows, rules, f):
@@ -264,7 +266,7 @@ def test_a_tree_is_grown_best_first(method, share):
     cells = cells_of(problem)[0]
     for leaf, rows in rows_of.items():
         np.testing.assert_array_equal([nodes[leaf]["z"], nodes[leaf]["wh"]], cells[rows].sum(axis=0))
-        assert nodes[leaf]["weight"] == problem.data.weights[rows].sum()
+        assert nodes[leaf]["weight"] == problem.data.weights[leaf_ids == leaf].sum()
 
 
 def test_no_more_leaves_than_can_be():

@@ -57,6 +57,7 @@ class TreeGrower:
             reg_lambda=settings.reg_lambda,
             min_wh=min_units << bits,
             min_hessian=settings.min_child_weight,
+            trim=settings.trim,
             hessian_bits=bits,
             hessian_mask=(1 << bits) - 1,
             weight_per_unit=weight_units.per_unit,

@@ -12,6 +12,7 @@ from abc_plugins.core.fixedpoint import to_fixed_point
 from abc_plugins.core.histogram import build_histogram, subtract_histogram
 from abc_plugins.core.jit import kernel
 from abc_plugins.core.splitting import SMALLEST_RELATIVE_GAIN, Thresholds, find_best_split, make_thresholds
+from abc_plugins.core.trimming import choose_rows
 
 NODE = np.dtype(
     [
@@ -125,17 +126,20 @@ def grow_trees(
         z_unit, h_unit = to_fixed_point(
             probabilities, labels, weights, units, plus[t], minus[t], rules.hessian_bits, work.cells
         )
-        n_nodes[t] = _grow_tree(columns, sample, usable[t], num_leaves, rules, z_unit, h_unit, work, nodes[t])
+        n_kept = choose_rows(
+            probabilities, labels, weights, plus[t], minus[t], sample, rules.trim, work.rows, work.rows_aside
+        )
+        n_nodes[t] = _grow_tree(columns, n_kept, usable[t], num_leaves, rules, z_unit, h_unit, work, nodes[t])
         _write_leaf_ids(nodes[t], n_nodes[t], work.rows, leaf_ids[t])
-        if sample.size < labels.size:
-            _send_down(columns.codes, columns.n_bins, columns.has_missing, nodes[t], leaf_ids[t])
+        if n_kept < labels.size:
+            _send_down(columns, nodes[t], n_nodes[t], work.rows[n_kept:], work.rows_aside, units, rules, leaf_ids[t])
 
 
 @kernel
-def _grow_tree(columns, sample, usable, num_leaves, rules, z_unit, h_unit, work, nodes):
-    """Grow one tree from cells that are filled in; return its number of nodes."""
-    _make_root(sample, usable, work, nodes, rules)
-    build_histogram(columns, sample, work.cells, work.histograms[0])
+def _grow_tree(columns, n_rows, usable, num_leaves, rules, z_unit, h_unit, work, nodes):
+    """Grow one tree from the first `n_rows` samples of `work.rows`; return its number of nodes."""
+    _make_root(work.rows[:n_rows], usable, work, nodes, rules)
+    build_histogram(columns, work.rows[:n_rows], work.cells, work.histograms[0])
     # As int64 from the start: for literals Numba would compile the kernels below once more.
     n_nodes = np.int64(1)
     n_leaves = np.int64(1)
@@ -171,17 +175,14 @@ def _set_leaf(nodes, i, start, stop, z, wh, rules):
 
 
 @kernel
-def _make_root(sample, usable, work, nodes, rules):
-    rows = work.rows
+def _make_root(rows, usable, work, nodes, rules):
     cells = work.cells
     z = np.int64(0)
     wh = np.int64(0)
-    for j in range(sample.size):
-        row = sample[j]
-        rows[j] = row
-        z += cells[row, 0]
-        wh += cells[row, 1]
-    _set_leaf(nodes, np.int64(0), np.int64(0), np.int64(sample.size), z, wh, rules)
+    for j in range(rows.size):
+        z += cells[rows[j], 0]
+        wh += cells[rows[j], 1]
+    _set_leaf(nodes, np.int64(0), np.int64(0), np.int64(rows.size), z, wh, rules)
     nodes[0].slot = 0
     slot_usable = work.usable[0]
     for f in range(usable.size):
@@ -303,14 +304,27 @@ def _write_leaf_ids(nodes, n_nodes, rows, leaf_ids):
 
 
 @kernel
-def _send_down(codes, n_bins, has_missing, nodes, leaf_ids):
-    """Leaf of every sample, whether the tree was grown from it or not."""
-    for i in range(leaf_ids.size):
-        node = 0
-        while nodes[node].feature >= 0:
-            f = nodes[node].feature
-            code = codes[f, i]
-            is_missing = has_missing[f] and code == n_bins[f]
-            goes_left = nodes[node].missing_left if is_missing else code <= nodes[node].bin
-            node = nodes[node].left if goes_left else nodes[node].right
-        leaf_ids[i] = node
+def _send_down(columns, nodes, n_nodes, rows, rows_aside, units, rules, leaf_ids):
+    """Leaf of the samples that the tree was not grown from; their weight counts in the nodes that they reach."""
+    stops = np.empty((n_nodes, 2), dtype=np.int64)  # the samples of node i: rows[stops[i, 0] : stops[i, 1]]
+    stops[0] = (0, rows.size)
+    for i in range(n_nodes):
+        node = nodes[i]
+        start, stop = stops[i]
+        if node.feature < 0:
+            total = 0
+            for j in range(start, stop):
+                leaf_ids[rows[j]] = i
+                total += units[rows[j]]
+            node.weight += total * rules.weight_per_unit
+        else:
+            f = node.feature
+            missing_left = columns.has_missing[f] and node.missing_left
+            n_left = _partition(
+                columns.codes[f], node.bin, missing_left, columns.n_bins[f], rows[start:stop], rows_aside
+            )
+            stops[node.left] = (start, start + n_left)
+            stops[node.right] = (start + n_left, stop)
+    for i in range(n_nodes - 1, -1, -1):
+        if nodes[i].feature >= 0:
+            nodes[i].weight = nodes[nodes[i].left].weight + nodes[nodes[i].right].weight

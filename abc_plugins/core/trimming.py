@@ -1,0 +1,106 @@
+"""Influence trimming: grow a tree without the samples that hardly matter to it.
+
+For the tree of class k with base class b only samples with a sizeable p_k or p_b, or with a label k or b that is not
+yet learnt, say where to split. The others are left out of the growth, not of the leaf values (Friedman, Hastie and
+Tibshirani 2000, who go by the hessian alone). The influence of a sample is the larger one of |z| and h: a sample whose
+label the model finds very unlikely has next to no hessian, but pulls as hard as any.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from abc_plugins.core.jit import kernel
+from abc_plugins.core.losses import derivatives
+from abc_plugins.core.parallel import ROWS_PER_BLOCK
+
+_BITS = 3  # of the mantissa: eight buckets an octave
+_SHIFT = 52 - _BITS
+_LOWEST = (1023 - 48) << _BITS  # influences below 2**-48 share a bucket
+_N_BUCKETS = 51 << _BITS  # no influence is above 2
+
+
+@kernel
+def choose_rows(probabilities, labels, weights, plus, minus, sample, trim, rows, spare):
+    """Put the samples to grow a tree from to the front of `rows`, increasing, and all others behind them.
+
+    Parameters
+    ----------
+    probabilities : array of shape (n_classes, n_samples)
+    labels, weights : arrays of shape (n_samples,)
+    plus, minus : int
+    sample : array of uint32
+        The samples drawn for this round, increasing.
+    trim : float
+        Those of the least influence that hold together at most this share of the sample's hessian are left out.
+    rows, spare : arrays of uint32, shape (n_samples,)
+        Filled in; work space.
+
+    Returns
+    -------
+    n_kept : int
+    """
+    if trim == 0.0 and sample.size == labels.size:
+        for i in range(sample.size):
+            rows[i] = i
+        return sample.size
+    least = _mark_buckets(probabilities, labels, weights, plus, minus, sample, trim, spare)
+    n_kept = 0
+    next_rest = rows.size - 1
+    for i in range(rows.size):
+        # Written to both ends without a branch: which one counts is decided by which index moves on.
+        rows[n_kept] = i
+        rows[next_rest] = i
+        kept = spare[i] >= least
+        n_kept += kept
+        next_rest -= 1 - kept
+    return n_kept
+
+
+@kernel
+def _mark_buckets(probabilities, labels, weights, plus, minus, sample, trim, marks):
+    """Write the bucket of each sample's influence to `marks`, 0 for those not drawn; return the lowest to keep."""
+    z = np.empty(ROWS_PER_BLOCK)
+    h = np.empty(ROWS_PER_BLOCK)
+    hessians = np.zeros((2, _N_BUCKETS))  # two sets of sums: neighbours in the same bucket would wait for each other
+    next_drawn = 0
+    for start in range(0, labels.size, ROWS_PER_BLOCK):
+        stop = min(start + ROWS_PER_BLOCK, labels.size)
+        derivatives(probabilities, labels, weights, plus, minus, start, stop, z, h)
+        block_marks = marks[start:stop]
+        _influence_buckets(z, h, weights[start:stop], block_marks)
+        if sample.size < labels.size:
+            next_drawn = _erase_others(sample, next_drawn, start, block_marks)
+        for i in range(block_marks.size):
+            hessians[i & 1, block_marks[i]] += h[i]
+    return _lowest_kept(hessians[0] + hessians[1], trim)
+
+
+@kernel
+def _influence_buckets(z, h, weights, buckets):
+    """The buckets of the samples of a block, counted from 1."""
+    for i in range(buckets.size):
+        influence = max(abs(z[i]), h[i]) / weights[i]
+        buckets[i] = max((np.float64(influence).view(np.int64) >> _SHIFT) - _LOWEST, 0) + 1
+
+
+@kernel
+def _erase_others(sample, next_drawn, start, buckets):
+    """Set the buckets of samples that were not drawn to 0; return the index of the next drawn one."""
+    for i in range(buckets.size):
+        drawn = next_drawn < sample.size and sample[next_drawn] == start + i
+        buckets[i] *= drawn
+        next_drawn += drawn
+    return next_drawn
+
+
+@kernel
+def _lowest_kept(hessians, trim):
+    """The lowest bucket to keep, such that those below it hold at most a share `trim`; bucket 0 does not count."""
+    limit = trim * hessians[1:].sum()
+    dropped = 0.0
+    for bucket in range(1, hessians.size):
+        dropped += hessians[bucket]
+        if dropped > limit:
+            return bucket
+    return 1
