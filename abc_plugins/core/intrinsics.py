@@ -1,4 +1,4 @@
-"""Two machine instructions that Numba has no name for."""
+"""Machine instructions that Numba has no name for."""
 
 from __future__ import annotations
 
@@ -45,5 +45,16 @@ def prefetch(typing_context: Any, array: Any, index: Any) -> Any:  # noqa: ARG00
         function = builder.module.declare_intrinsic("llvm.prefetch", [_BYTES], kind)
         builder.call(function, [pointer, _INT32(0), _INT32(3), _INT32(1)])  # a read, keep in all caches, data
         return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def lowest_bit(typing_context: Any, word: Any) -> Any:  # noqa: ARG001
+    """Number of the lowest bit that is set; the word is not 0."""
+    signature = types.int64(types.uint64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
 
     return signature, generate

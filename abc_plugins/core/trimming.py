@@ -82,7 +82,7 @@ def _find_buckets(h, weights, buckets):
     """The buckets of the samples of a block, counted from 1."""
     for i in range(buckets.size):
         hessian = h[i] / weights[i]  # of one of the samples that the weight stands for
-        buckets[i] = max((np.float64(hessian).view(np.int64) >> _SHIFT) - _LOWEST, 0) + 1
+        buckets[i] = 1 + max((np.float64(hessian).view(np.int64) >> _SHIFT) - _LOWEST, 0)
 
 
 @kernel
