@@ -1,4 +1,4 @@
-"""The command line: abc-plugins fit | predict | inspect | compare | tune.
+"""The command line: abc-plugins fit | predict | inspect | compare | tune | compile.
 
 Results go to standard output, progress, warnings and errors to standard error. Exit codes: 0 done, 1 error, 2 wrong
 usage, 130 interrupted.
@@ -332,6 +332,18 @@ def _run_tune(options: argparse.Namespace) -> None:
     run_tune(options)
 
 
+# ------------------------------------------------------------------------------------------------ compile
+
+
+def _run_compile(_options: argparse.Namespace) -> None:
+    from abc_plugins.compiling import compile_kernels
+
+    report = compile_kernels()
+    if report.folder is None:
+        raise ValueError("there is no folder to keep compiled kernels in; set NUMBA_CACHE_DIR to one.")
+    print(f"{report.n_compiled} kernels compiled in {report.seconds:.1f} s, kept in {report.folder}")
+
+
 # ------------------------------------------------------------------------------------------------ shared
 
 
@@ -371,6 +383,7 @@ COMMANDS = {
     "inspect": Command("Describe a model file.", _add_inspect_options, run_inspect),
     "compare": Command("Compare with LightGBM and XGBoost on one data set.", _add_compare_options, run_compare),
     "tune": Command("Tune with Optuna; status and report of a study.", _add_tune_options, _run_tune),
+    "compile": Command("Compile the kernels ahead of the first fit.", lambda _: None, _run_compile),
 }
 
 if __name__ == "__main__":

@@ -306,11 +306,14 @@ def _write_leaf_ids(nodes, n_nodes, rows, leaf_ids):
 @kernel
 def _send_down(columns, nodes, n_nodes, rows, rows_aside, units, rules, leaf_ids):
     """Leaf of the samples that the tree was not grown from; their weight counts in the nodes that they reach."""
-    stops = np.empty((n_nodes, 2), dtype=np.int64)  # the samples of node i: rows[stops[i, 0] : stops[i, 1]]
-    stops[0] = (0, rows.size)
+    starts = np.empty(n_nodes, dtype=np.int64)
+    stops = np.empty(n_nodes, dtype=np.int64)
+    starts[0] = 0
+    stops[0] = rows.size
     for i in range(n_nodes):
         node = nodes[i]
-        start, stop = stops[i]
+        start = starts[i]
+        stop = stops[i]
         if node.feature < 0:
             total = 0
             for j in range(start, stop):
@@ -323,8 +326,9 @@ def _send_down(columns, nodes, n_nodes, rows, rows_aside, units, rules, leaf_ids
             n_left = _partition(
                 columns.codes[f], node.bin, missing_left, columns.n_bins[f], rows[start:stop], rows_aside
             )
-            stops[node.left] = (start, start + n_left)
-            stops[node.right] = (start + n_left, stop)
+            starts[node.left] = start
+            stops[node.left] = starts[node.right] = start + n_left
+            stops[node.right] = stop
     for i in range(n_nodes - 1, -1, -1):
         if nodes[i].feature >= 0:
             nodes[i].weight = nodes[nodes[i].left].weight + nodes[nodes[i].right].weight

@@ -8,6 +8,7 @@ thread layers are either not safe to call from several threads or not safe to fo
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,11 @@ from typing import Any
 import numba
 
 Kernel = Callable[..., Any]
+
+compiled_kernels: list[str] = []
+"""Names of the kernels that this process had to compile because they were not in the cache."""
+
+_logger = logging.getLogger("abc_plugins")
 
 
 def _stamp_of_kernels() -> tuple[tuple[str, int, int], ...]:
@@ -33,7 +39,29 @@ def kernel(function: Kernel) -> Kernel:
     with contextlib.suppress(RuntimeError):
         dispatcher.enable_caching()
         _mind_all_files(dispatcher._cache._cache_file)
+    _tell_of_compilation(dispatcher)
     return dispatcher
+
+
+def _tell_of_compilation(dispatcher: Any) -> None:
+    """Say so once if kernels are not in the cache: the user is about to wait."""
+    cache = dispatcher._cache
+    load_overload = cache.load_overload
+
+    def load_or_tell(signature: Any, target_context: Any) -> Any:
+        found = load_overload(signature, target_context)
+        if found is None:
+            if not compiled_kernels:
+                _logger.warning(
+                    "Compiling the kernels, which takes some ten seconds: %s.",
+                    f"once, they are kept in {cache.cache_path}"
+                    if cache.cache_path
+                    else "in every process, as there is no folder to keep them in (set NUMBA_CACHE_DIR)",
+                )
+            compiled_kernels.append(dispatcher.py_func.__name__)
+        return found
+
+    cache.load_overload = load_or_tell
 
 
 def _mind_all_files(cache_file: Any) -> None:

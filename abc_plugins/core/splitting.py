@@ -188,11 +188,12 @@ def _lay_out(columns, f, hist, node_z, node_wh, usable, thresholds):
     left_z, left_wh, _, stretch_feature, stretch_stop, stretch_missing_left = thresholds
     n_bins, default_bin, has_missing = columns.n_bins, columns.default_bin, columns.has_missing
     first_cell, n_cells = columns.first_cell, columns.n_cells
-    stop = 0
+    stop = np.int64(0)
     n_stretches = 0
     while f < usable.size and stop < _BATCH:
         if usable[f]:
-            missing_z = missing_wh = 0
+            missing_z = np.int64(0)
+            missing_wh = np.int64(0)
             if has_missing[f]:
                 missing_z, missing_wh = _missing_sums(
                     hist, first_cell[f], n_cells[f], n_bins[f], default_bin[f], node_z, node_wh
@@ -298,7 +299,7 @@ def find_best_split(columns, hist, node_z, node_wh, usable, rules, z_unit, h_uni
         next_feature, n_stretches = _lay_out(columns, next_feature, hist, node_z, node_wh, usable, thresholds)
         stop = stretch_stop[n_stretches - 1] if n_stretches > 0 else 0
         _score_thresholds(left_z[:stop], left_wh[:stop], scores[:stop], node_z, node_wh, rules, z_unit, h_unit)
-        start = 0
+        start = np.int64(0)
         allowed = False
         for s in range(n_stretches):
             f = stretch_feature[s]

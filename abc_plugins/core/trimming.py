@@ -63,8 +63,8 @@ def _mark_buckets(probabilities, labels, weights, plus, minus, sample, trim, mar
     """Write the bucket of each sample's hessian to `marks`, 0 for those not drawn; return the lowest to keep."""
     z = np.empty(ROWS_PER_BLOCK)
     h = np.empty(ROWS_PER_BLOCK)
-    hessians = np.zeros((2, _N_BUCKETS))  # two sets of sums: neighbours in the same bucket would wait for each other
-    next_drawn = 0
+    hessians = np.zeros((_N_BUCKETS, 2))  # two sets of sums: neighbours in the same bucket would wait for each other
+    next_drawn = np.int64(0)
     for start in range(0, labels.size, ROWS_PER_BLOCK):
         stop = min(start + ROWS_PER_BLOCK, labels.size)
         derivatives(probabilities, labels, weights, plus, minus, start, stop, z, h)
@@ -73,8 +73,8 @@ def _mark_buckets(probabilities, labels, weights, plus, minus, sample, trim, mar
         if sample.size < labels.size:
             next_drawn = _erase_others(sample, next_drawn, start, block_marks)
         for i in range(block_marks.size):
-            hessians[i & 1, block_marks[i]] += h[i]
-    return _lowest_kept(hessians[0] + hessians[1], trim)
+            hessians[block_marks[i], i & 1] += h[i]
+    return _lowest_kept(hessians, trim)
 
 
 @kernel
@@ -82,7 +82,8 @@ def _find_buckets(h, weights, buckets):
     """The buckets of the samples of a block, counted from 1."""
     for i in range(buckets.size):
         hessian = h[i] / weights[i]  # of one of the samples that the weight stands for
-        buckets[i] = 1 + max((np.float64(hessian).view(np.int64) >> _SHIFT) - _LOWEST, 0)
+        bucket = np.int64(np.float64(hessian).view(np.int64) >> _SHIFT) - _LOWEST
+        buckets[i] = bucket + 1 if bucket > 0 else 1
 
 
 @kernel
@@ -98,10 +99,12 @@ def _erase_others(sample, next_drawn, start, buckets):
 @kernel
 def _lowest_kept(hessians, trim):
     """The lowest bucket to keep, such that those below it hold at most a share `trim`; bucket 0 does not count."""
-    limit = trim * hessians[1:].sum()
+    total = 0.0
+    for bucket in range(1, hessians.shape[0]):
+        total += hessians[bucket, 0] + hessians[bucket, 1]
     dropped = 0.0
-    for bucket in range(1, hessians.size):
-        dropped += hessians[bucket]
-        if dropped > limit:
+    for bucket in range(1, hessians.shape[0]):
+        dropped += hessians[bucket, 0] + hessians[bucket, 1]
+        if dropped > trim * total:
             return bucket
     return 1

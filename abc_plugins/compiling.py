@@ -1,0 +1,93 @@
+"""Compile all kernels ahead of the first fit, as for a container image."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from abc_plugins.classifier import ABCBoostClassifier
+from abc_plugins.core import jit
+from abc_plugins.core.growing import grow_trees
+
+
+@dataclass(frozen=True)
+class CompileReport:
+    """What `compile_kernels` has done.
+
+    Attributes
+    ----------
+    n_compiled : int
+        Kernels that were not in the cache.
+    seconds : float
+    folder : str or None
+        Where the machine code is kept; None if no folder can be written to.
+    """
+
+    n_compiled: int
+    seconds: float
+    folder: str | None
+
+
+def compile_kernels() -> CompileReport:
+    """Compile every kernel that is not in the cache, by fitting small models that use them all."""
+    before, started = len(jit.compiled_kernels), time.perf_counter()
+    with _silenced(logging.getLogger("abc_plugins")):
+        _use_all_kernels()
+        _use_adapter_kernels()
+    folder = grow_trees._cache.cache_path  # type: ignore[attr-defined]
+    return CompileReport(len(jit.compiled_kernels) - before, time.perf_counter() - started, folder)
+
+
+def _use_all_kernels() -> None:
+    """Fit and predict dense and sparse data with missing values, both kinds of leaf values, few rows and many."""
+    random = np.random.default_rng(0)
+    y = np.arange(300) % 3
+    dense = random.normal(size=(300, 2))
+    sparse = dense * (random.random((300, 2)) < 0.2)
+    sparse[::50] = np.nan
+    for X in (dense, sparse):
+        for leaf_values in ("paper", "sequential"):
+            model = ABCBoostClassifier(
+                n_estimators=4, warmup=1, search=2, gap=1, leaf_values=leaf_values, subsample=0.5, trim=0.1, n_jobs=1
+            ).fit(X, y, eval_set=[(X, y)])
+            model.predict(X)
+            model.predict(X[:1])
+
+
+def _use_adapter_kernels() -> None:
+    """Train with the adapters whose libraries are installed."""
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(300, 2)), np.arange(300) % 3
+    for leaf_values in ("paper", "sequential"):
+        options: dict[str, Any] = {"search": 2, "gap": 1, "warmup": 1, "leaf_values": leaf_values}
+        with contextlib.suppress(ImportError):
+            import lightgbm
+
+            from abc_plugins.lgbm import train as train_lightgbm
+
+            params = {"objective": "multiclass", "num_class": 3, "num_threads": 1, "verbosity": -1}
+            train_lightgbm(params, lightgbm.Dataset(X, y), 4, **options)
+        with contextlib.suppress(ImportError):
+            import xgboost
+
+            from abc_plugins.xgb import train as train_xgboost
+
+            train_xgboost(
+                {"objective": "multi:softprob", "num_class": 3, "nthread": 1}, xgboost.DMatrix(X, y), 4, **options
+            )
+
+
+@contextlib.contextmanager
+def _silenced(logger: logging.Logger) -> Iterator[None]:
+    was_disabled = logger.disabled
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = was_disabled
