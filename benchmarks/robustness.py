@@ -43,6 +43,8 @@ CONTENDERS: dict[str, dict[str, Any]] = {
     "sequential s=1 g=0 w=10": {**SEQUENTIAL, **CHEAP, "warmup": 10},
     "sequential s=2 g=10 w=10": {**SEQUENTIAL, "search": 2, "gap": 10, "warmup": 10},
     "sequential s=1 g=0 w=0 clip 4": {**SEQUENTIAL, **CHEAP, "leaf_clip": 4.0},
+    "sequential s=1 g=0 w=0 reg_lambda 1": {**SEQUENTIAL, **CHEAP, "reg_lambda": 1.0},
+    "sequential s=1 g=0 w=0 min_child_weight 0.1": {**SEQUENTIAL, **CHEAP, "min_child_weight": 0.1},
 }
 
 
