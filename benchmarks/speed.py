@@ -2,12 +2,15 @@
 
     python benchmarks/speed.py                             # letter10k, mnist10k and covtype, one thread
     python benchmarks/speed.py --threads 1 2 --repeats 5 --out results/speed.json
-    python benchmarks/speed.py --scaling                   # cost against samples, features, classes and leaves
-    python benchmarks/speed.py --to-accuracy letter10k     # time until LightGBM's best test error
+    python benchmarks/speed.py --scaling --draw docs/images/scaling.png   # cost against N, features, K, J, s, g, w
+    python benchmarks/speed.py letter10k covtype --to-accuracy            # time until LightGBM's best test error
+    python benchmarks/speed.py --exhaustive                # what growing (k, b) and (b, k) once saves a full search
+    python benchmarks/speed.py --latency                   # one row at a time, 300 rounds of letter10k
 
-All engines get the same leaves, shrinkage, rounds and number of bins. Every fit runs in a process of its own, the
-engines take turns, and the best of several repeats counts. Kernels are compiled (or loaded) before the clock starts;
-that time is shown apart. Training time is binning plus boosting; loading the data is not part of it.
+All engines get the same leaves, shrinkage, rounds, number of bins and smallest leaf; LightGBM and XGBoost a leaf clip
+(max_delta_step) of 4, without which LightGBM diverges on Covertype and then grows tiny trees. Every fit runs in a
+process of its own, the engines take turns, and the best of several repeats counts. Kernels are compiled (or loaded)
+before the clock starts; that time is shown apart. Training time is binning plus boosting, without loading the data.
 """
 
 from __future__ import annotations
@@ -29,7 +32,14 @@ LEAVES, SHRINKAGE, BINS, MIN_LEAF = 20, 0.1, 255, 10
 ROUNDS = {"letter10k": 100, "mnist10k": 20, "covtype": 30}
 SYNTHETIC_ROUNDS = 10
 PEERS = ("lightgbm", "xgboost", "sklearn")
-NATIVE = {"native s=1 g=0": {"search": 1, "gap": 0, "warmup": 0}, "native s=2 g=10 w=10": {}}
+CHEAP = {"search": 1, "gap": 0, "warmup": 0}
+PAPER = {"search": 2, "gap": 10, "warmup": 10, "leaf_values": "paper"}
+NATIVE: dict[str, dict[str, Any]] = {
+    "native s=1 g=0 paper": {**CHEAP, "leaf_values": "paper"},
+    "native s=1 g=0 sequential": {**CHEAP, "leaf_values": "sequential"},
+    "native s=2 g=10 w=10 paper": PAPER,
+}
+PEER_CLIP = 4.0
 CLIPS = (None, 4.0, 50.0)
 
 
@@ -75,7 +85,7 @@ def lightgbm(n_classes: int, rounds: int, threads: int, leaves: int, **params: A
     params = {
         "objective": "multiclass", "num_class": n_classes, "num_leaves": leaves, "learning_rate": SHRINKAGE,
         "max_bin": BINS, "min_data_in_leaf": MIN_LEAF, "min_sum_hessian_in_leaf": 0.0, "num_threads": threads,
-        "verbose": -1, **params,
+        "verbose": -1, "max_delta_step": PEER_CLIP, **params,
     }  # fmt: skip
 
     def fit(X: Any, y: Any) -> Any:
@@ -91,7 +101,7 @@ def xgboost(n_classes: int, rounds: int, threads: int, leaves: int, **params: An
     params = {
         "objective": "multi:softprob", "num_class": n_classes, "max_leaves": leaves, "max_depth": 0, "eta": SHRINKAGE,
         "tree_method": "hist", "grow_policy": "lossguide", "max_bin": BINS, "reg_lambda": 0.0, "nthread": threads,
-        "min_child_weight": 1e-3, **params,
+        "min_child_weight": 1e-3, "max_delta_step": PEER_CLIP, **params,
     }  # fmt: skip
 
     def fit(X: Any, y: Any) -> Any:
@@ -113,12 +123,15 @@ def sklearn(_n_classes: int, rounds: int, _threads: int, leaves: int) -> tuple[C
     return fit, lambda model, X: model.predict_proba(X)
 
 
-def work(engine: str, data: str, rounds: int, threads: int, leaves: int, predict: bool) -> dict[str, Any]:
-    """Measure one engine in this process."""
+def work(
+    engine: str, data: str, rounds: int, threads: int, leaves: int, predict: bool, params: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Measure one engine in this process; `params` are those of "native"."""
     X, y, X_test, y_test = make_data(data)
-    builder = native if engine in NATIVE else {"lightgbm": lightgbm, "xgboost": xgboost, "sklearn": sklearn}[engine]
+    builder = {"lightgbm": lightgbm, "xgboost": xgboost, "sklearn": sklearn}.get(engine, native)
+    options = NATIVE.get(engine, params) if builder is native else {}
     started = time.perf_counter()
-    fit, predict_proba = builder(int(y.max()) + 1, rounds, threads, leaves, **NATIVE.get(engine, {}))
+    fit, predict_proba = builder(int(y.max()) + 1, rounds, threads, leaves, **(options or {}))
     prepared = time.perf_counter()
     model = fit(X, y)
     seconds = time.perf_counter() - prepared
@@ -190,30 +203,106 @@ def compare(names: list[str], threads: list[int], repeats: int) -> list[dict[str
     return results
 
 
-def scaling(repeats: int) -> list[dict[str, Any]]:
-    """How cost grows: one of samples, features, classes and leaves at a time."""
-    start = {"n": 20_000, "f": 20, "k": 10, "leaves": LEAVES}
+def scaling(repeats: int, picture: Path | None) -> list[dict[str, Any]]:
+    """How cost grows: one of samples, features, classes, leaves, s, g and w at a time."""
+    start = {"N": 20_000, "features": 20, "K": 10, "J": LEAVES, "s": 1, "g": 0, "w": 0}
     ladder = {
-        "n": (5_000, 20_000, 80_000, 320_000),
-        "f": (5, 20, 80, 320),
-        "k": (3, 10, 30, 100),
-        "leaves": (5, 20, 80),
+        "N": (5_000, 20_000, 80_000, 320_000),
+        "features": (5, 20, 80, 320),
+        "K": (3, 10, 30, 100),
+        "J": (5, 20, 80),
+        "s": (1, 2, 4, 10),
+        "g": (0, 1, 5, 20),  # with s = 4
+        "w": (0, 5, 10),  # with s = 4
     }
     rows, results = [], []
     for axis, values in ladder.items():
         for value in values:
-            at = {**start, axis: value}
-            name = f"synthetic:{at['n']}:{at['f']}:{at['k']}"
+            at = {**start, **({"s": 4} if axis in "gw" else {}), axis: value}
+            engines = ["native"] + (["lightgbm"] if axis not in "sgw" else [])
             best = best_of(
-                repeats, ["native s=1 g=0", "lightgbm"], data=name, rounds=SYNTHETIC_ROUNDS, threads=1,
-                leaves=at["leaves"], predict=False,
+                repeats, engines, data=f"synthetic:{at['N']}:{at['features']}:{at['K']}", rounds=SYNTHETIC_ROUNDS,
+                threads=1, leaves=at["J"], predict=False, params={"search": at["s"], "gap": at["g"], "warmup": at["w"]},
             )  # fmt: skip
-            ours, theirs = best["native s=1 g=0"]["seconds"], best["lightgbm"]["seconds"]
-            rows.append([axis, str(value), f"{ours:.2f}", f"{theirs:.2f}", f"{ours / theirs:.2f}"])
+            ours = best["native"]["seconds"]
+            theirs = best["lightgbm"]["seconds"] if "lightgbm" in best else None
+            rows.append(
+                [axis, str(value), f"{ours:.2f}", *((f"{theirs:.2f}", f"{ours / theirs:.2f}") if theirs else ("", ""))]
+            )
             results += [{**result, "axis": axis, "value": value} for result in best.values()]
-            print(*rows[-1], flush=True)
     print_table(["varied", "value", "native s", "lightgbm s", "ratio"], rows)
+    if picture is not None:
+        draw_scaling(results, list(ladder), picture)
     return results
+
+
+def draw_scaling(results: list[dict[str, Any]], axes_names: list[str], path: Path) -> None:
+    """Seconds against what was varied, one small picture each."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(2, 4, figsize=(11, 5), layout="constrained")
+    styles = {"native": ("o-", "#0072B2"), "lightgbm": ("s--", "#E69F00")}
+    for name, panel in zip(axes_names, axes.flat, strict=False):
+        for engine, (style, colour) in styles.items():
+            points = [
+                (one["value"], one["seconds"]) for one in results if one["axis"] == name and one["engine"] == engine
+            ]
+            if points:
+                panel.plot(*zip(*points, strict=True), style, color=colour, label=engine)
+        panel.set(xlabel=name, ylabel="seconds", ylim=(0, None) if name in "sgw" else None)
+        if name not in "sgw":
+            panel.set(xscale="log", yscale="log")
+        panel.grid(alpha=0.3, which="both")
+    axes.flat[0].legend()
+    axes.flat[-1].axis("off")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+
+
+def exhaustive(repeats: int) -> list[dict[str, Any]]:
+    """A full search on letter10k, with every pair grown once and with both (k, b) and (b, k) grown."""
+    from abc_plugins import ABCBoostClassifier
+    from abc_plugins.core import booster
+    from abc_plugins.core.pairs import base_pairs
+
+    X, y, _, _ = make_data("letter10k")
+    native(26, 1, 1, LEAVES)
+    switches = {
+        "pairs grown once": booster.distinct_pairs,
+        "both (k, b) and (b, k)": lambda plan, n: [pair for base in plan.candidates for pair in base_pairs(base, n)],
+    }
+    best = dict.fromkeys(switches, float("inf"))
+    for _ in range(repeats):
+        for label, switch in switches.items():
+            booster.distinct_pairs = switch
+            model = ABCBoostClassifier(n_estimators=5, search="all", gap=0, warmup=0, n_jobs=1)
+            started = time.process_time()
+            model.fit(X, y)
+            best[label] = min(best[label], time.process_time() - started)
+    once, twice = best.values()
+    print_table(["full search", "CPU s for 5 rounds"], [[label, f"{seconds:.2f}"] for label, seconds in best.items()])
+    print(f"ratio {once / twice:.3f}")
+    return [{"setting": label, "seconds": seconds} for label, seconds in best.items()]
+
+
+def latency() -> list[dict[str, Any]]:
+    """Time to predict one row with 300 rounds of letter10k."""
+    from abc_plugins import ABCBoostClassifier
+
+    X, y, X_test, _ = make_data("letter10k")
+    model = ABCBoostClassifier(n_estimators=300).fit(X, y)
+    times = []
+    for i in range(1000):
+        row = X_test[i : i + 1]
+        started = time.perf_counter()
+        model.predict_proba(row)
+        times.append(1e3 * (time.perf_counter() - started))
+    result = {"rounds": 300, "median ms": float(np.median(times)), "99% ms": float(np.quantile(times, 0.99))}
+    print_table(list(result), [[f"{value:.3g}" for value in result.values()]])
+    return [result]
 
 
 def to_accuracy(name: str, rounds: int) -> list[dict[str, Any]]:
@@ -227,9 +316,8 @@ def to_accuracy(name: str, rounds: int) -> list[dict[str, Any]]:
         for clip, (seconds, errors) in zip(CLIPS, peers, strict=True)
     ]
     for label, params in NATIVE.items():
-        for leaf_values in ("paper", "sequential"):
-            seconds, errors = _native_curve(X, y, X_test, y_test, rounds, leaf_values=leaf_values, **params)
-            rows.append(_reached(f"{label}, {leaf_values}", seconds, errors, target))
+        seconds, errors = _native_curve(X, y, X_test, y_test, rounds, **params)
+        rows.append(_reached(label, seconds, errors, target))
     header = ["engine", "best error", "at round", "target", "reached at round", "after s", "s a round"]
     print_table(header, [[str(row[name]) for name in header] for row in rows])
     return rows
@@ -292,7 +380,10 @@ def main() -> None:
     parser.add_argument("--threads", nargs="+", type=int, default=[1])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--scaling", action="store_true")
+    parser.add_argument("--draw", type=Path, metavar="PNG", help="picture of --scaling")
     parser.add_argument("--to-accuracy", action="store_true")
+    parser.add_argument("--exhaustive", action="store_true")
+    parser.add_argument("--latency", action="store_true")
     parser.add_argument("--rounds", type=int, default=500, help="of --to-accuracy")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--worker", help=argparse.SUPPRESS)
@@ -301,7 +392,11 @@ def main() -> None:
         print(json.dumps(work(**json.loads(arguments.worker))))
         return
     if arguments.scaling:
-        results = scaling(arguments.repeats)
+        results = scaling(arguments.repeats, arguments.draw)
+    elif arguments.exhaustive:
+        results = exhaustive(arguments.repeats)
+    elif arguments.latency:
+        results = latency()
     elif arguments.to_accuracy:
         results = [row for name in arguments.data for row in to_accuracy(name, arguments.rounds)]
     else:
