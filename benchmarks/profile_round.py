@@ -2,7 +2,7 @@
 
     python benchmarks/profile_round.py                     # letter10k, mnist10k and covtype, one thread
 
-Boosts some rounds, then times the parts of the next one, each by itself and best of several, in milliseconds of CPU time.
+Boosts some rounds, then times the parts of the next one, each by itself, best of several, in milliseconds of CPU.
 "Histograms" counts the additions to histogram cells that the round's trees need, at the speed at which root histograms
 are built; "bandwidth" is what they move (16 bytes read and written a cell, 16 a sample, 2 an entry) against copying a
 large array.

@@ -21,7 +21,7 @@ from abc_plugins.core.jit import kernel
 from abc_plugins.core.losses import (
     centre,
     derivatives,
-    exp_nonpositive,
+    exp_clamped,
     softmax_block,
     update_probabilities,
 )
@@ -34,6 +34,7 @@ MAX_HALVINGS = 8
 """How often the guard halves a step before it gives it up: 1/256 of the step is next to nothing."""
 
 _RISE = 1e-12  # relative rise of the loss that is rounding
+NO_TREE = -1
 _SAME_VALUE = 1e-10  # leaf values closer than this cannot be told apart in differences of scores
 
 
@@ -202,8 +203,26 @@ class ABCScores:
     def trial_loss(
         self, pairs: Sequence[Pair | None], additions: AnyArray, rows: Sequence[int], factor: float = 1.0
     ) -> float:
-        """Total training loss if the trees in `rows` of `pairs` and `additions` were added, times `factor`."""
-        return float(self._try(pairs, additions, rows, factor, None, None).sum())
+        """Total training loss if the trees in `rows` of `pairs` and `additions` were added, times `factor`.
+
+        A tree multiplies the masses p of its two classes by exp of what it adds: one exponential a sample and tree,
+        and neither new scores nor a new softmax are needed.
+        """
+        base = _common_class(_select(pairs, rows)) if rows else CLASSIC
+        tree_of = np.full(self.n_classes, NO_TREE)
+        sign = np.ones(self.n_classes)
+        for row, (plus, minus) in zip(rows, _select(pairs, rows), strict=True):
+            moved = minus if plus == base else plus
+            tree_of[moved] = row
+            sign[moved] = factor if moved == plus else -factor
+        block_rises = np.empty((count_blocks(self.labels.size), 1))
+        self.workers.over_rows(
+            self.labels.size,
+            lambda first, last: _trial_blocks(
+                self.probabilities, self.labels, self.weights, tree_of, sign, base, additions, block_rises, first, last
+            ),
+        )
+        return self.loss + float(self.reduce(block_rises.sum(axis=0))[0])
 
     def _try(
         self,
@@ -211,34 +230,20 @@ class ABCScores:
         additions: AnyArray,
         rows: Sequence[int],
         factor: float,
-        scores: Floats | None,
-        probabilities: Floats | None,
+        scores: Floats,
+        probabilities: Floats,
     ) -> Floats:
-        """Class losses after a step; new scores and probabilities are written down only where they are wanted."""
+        """Write the scores and probabilities after a step, and return the class losses."""
         tree_rows = np.array(rows, dtype=np.int64)
         plus, minus = np.array(_select(pairs, rows), dtype=np.int64).reshape(-1, 2).T
         block_losses = np.empty((count_blocks(self.labels.size), self.n_classes))
-
-        def try_blocks(first: int, last: int) -> None:
-            spare = np.empty((self.n_classes, ROWS_PER_BLOCK))
-            _try_blocks(
-                self.scores,
-                self.labels,
-                self.weights,
-                tree_rows,
-                plus,
-                minus,
-                additions,
-                factor,
-                scores is None or probabilities is None,
-                spare if scores is None else scores,
-                spare if probabilities is None else probabilities,
-                block_losses,
-                first,
-                last,
-            )
-
-        self.workers.over_rows(self.labels.size, try_blocks)
+        self.workers.over_rows(
+            self.labels.size,
+            lambda first, last: _try_blocks(
+                self.scores, self.labels, self.weights, tree_rows, plus, minus, additions, factor, scores,
+                probabilities, block_losses, first, last,
+            ),
+        )  # fmt: skip
         return self.reduce(block_losses.sum(axis=0))
 
     def accept(self, base: int) -> None:
@@ -333,6 +338,45 @@ def _gradient_row(probabilities, labels, weights, plus, minus, scale, gradient, 
 
 
 @kernel
+def _trial_blocks(probabilities, labels, weights, tree_of, sign, base, additions, block_rises, first_block, last_block):
+    """Rise of the loss of some blocks of samples: log(sum of the masses after the step), minus the own score's rise."""
+    mass = np.empty(ROWS_PER_BLOCK)
+    base_rise = np.empty(ROWS_PER_BLOCK)
+    for block in range(first_block, last_block):
+        start = block * ROWS_PER_BLOCK
+        stop = min(start + ROWS_PER_BLOCK, labels.size)
+        mass[:] = 0.0
+        base_rise[:] = 0.0
+        for k in range(tree_of.size):
+            if tree_of[k] != NO_TREE:
+                _grow_mass(probabilities, additions, k, tree_of[k], sign[k], start, stop, mass, base_rise)
+            elif k != base:
+                for i in range(stop - start):
+                    mass[i] += probabilities[k, start + i]
+        if base != CLASSIC:
+            for i in range(stop - start):
+                mass[i] += probabilities[base, start + i] * exp_clamped(base_rise[i])
+        rise = 0.0
+        for i in range(stop - start):
+            k = labels[start + i]
+            own = base_rise[i] if k == base else 0.0
+            if tree_of[k] != NO_TREE:
+                own = sign[k] * additions[tree_of[k], start + i]
+            # Nothing left of a mass of 1 is a step out of all proportion.
+            rise += weights[start + i] * (np.log(mass[i]) - own if mass[i] > 0.0 else np.inf)
+        block_rises[block, 0] = rise
+
+
+@kernel
+def _grow_mass(probabilities, additions, k, tree, sign, start, stop, mass, base_rise):
+    """Add the mass of class k after its tree, and what the tree takes from the base."""
+    for i in range(stop - start):
+        added = sign * additions[tree, start + i]
+        mass[i] += probabilities[k, start + i] * exp_clamped(added)
+        base_rise[i] -= added
+
+
+@kernel
 def _try_blocks(
     scores,
     labels,
@@ -342,60 +386,35 @@ def _try_blocks(
     minus,
     additions,
     factor,
-    is_trial,
     new_scores,
     probabilities,
     block_losses,
     first_block,
     last_block,
 ):
-    """Scores after the trees, their softmax and the class losses of some blocks of samples.
-
-    In a trial only the losses are wanted: `new_scores` is work space of the size of one block, and `probabilities`
-    are left alone.
-    """
+    """Scores after the trees, their softmax and the class losses of some blocks of samples."""
     n_samples = scores.shape[1]
     log_normaliser = np.empty(ROWS_PER_BLOCK)
     for block in range(first_block, last_block):
         start = block * ROWS_PER_BLOCK
         stop = min(start + ROWS_PER_BLOCK, n_samples)
-        out_start = 0 if is_trial else start
-        out_stop = out_start + stop - start
-        new_scores[:, out_start:out_stop] = scores[:, start:stop]
+        for k in range(scores.shape[0]):
+            for i in range(start, stop):
+                new_scores[k, i] = scores[k, i]
         for t in range(rows.size):
             added = additions[rows[t], start:stop]
-            raised = new_scores[plus[t], out_start:out_stop]
+            raised = new_scores[plus[t], start:stop]
             for i in range(added.size):
                 raised[i] += factor * added[i]
             if minus[t] != CLASSIC:
-                lowered = new_scores[minus[t], out_start:out_stop]
+                lowered = new_scores[minus[t], start:stop]
                 for i in range(added.size):
                     lowered[i] -= factor * added[i]
-        if is_trial:
-            _log_sum_exp(new_scores, stop - start, log_normaliser)
-        else:
-            softmax_block(new_scores, probabilities, log_normaliser, start, stop)
+        softmax_block(new_scores, probabilities, log_normaliser, start, stop)
         block_losses[block] = 0.0
-        for i in range(stop - start):
-            k = labels[start + i]
-            block_losses[block, k] += weights[start + i] * (log_normaliser[i] - new_scores[k, out_start + i])
-
-
-@kernel
-def _log_sum_exp(scores, n, log_normaliser):
-    """Write log(sum(exp(scores))) of the first n samples; the sum is that of `softmax_block`, bit for bit."""
-    largest = np.full(n, -np.inf)
-    total = np.zeros(n)
-    for k in range(scores.shape[0]):
-        row = scores[k, :n]
-        for i in range(n):
-            largest[i] = row[i] if row[i] > largest[i] else largest[i]
-    for k in range(scores.shape[0]):
-        row = scores[k, :n]
-        for i in range(n):
-            total[i] += exp_nonpositive(row[i] - largest[i])
-    for i in range(n):
-        log_normaliser[i] = np.log(total[i]) + largest[i]
+        for i in range(start, stop):
+            k = labels[i]
+            block_losses[block, k] += weights[i] * (log_normaliser[i - start] - new_scores[k, i])
 
 
 def add_trees(

@@ -18,12 +18,23 @@ _LN2_HIGH = 6.93147180369123816490e-01  # trailing zero bits: a small integer ti
 _LN2_LOW = 1.90821492927058770002e-10
 _ROUNDER = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to the nearest integer, kept in the low bits
 _SMALLEST_EXPONENT = -708.0  # exp of anything smaller would not be a normal number
+_LARGEST_EXPONENT = 709.0  # exp of anything larger might be infinite
 
 
 @kernel
 def exp_nonpositive(x):
     """exp(x) for x <= 0 to about one unit in the last place, without a branch: LLVM vectorises loops over it."""
-    x = max(x, _SMALLEST_EXPONENT)
+    return _exp(max(x, _SMALLEST_EXPONENT))
+
+
+@kernel
+def exp_clamped(x):
+    """exp(x) likewise for any x, within the range of a float64."""
+    return _exp(min(max(x, _SMALLEST_EXPONENT), _LARGEST_EXPONENT))
+
+
+@kernel
+def _exp(x):
     rounded = x * _LOG2_E + _ROUNDER
     n = rounded - _ROUNDER
     r = (x - n * _LN2_HIGH) - n * _LN2_LOW
