@@ -194,6 +194,7 @@ def report_sets(results: Sequence[dict[str, Any]]) -> None:
             continue
         means = [_mean([errors.get((name, label, split)) for split in range(SPLITS)]) for label in labels]
         rows.append([f"{name} (K={one['n_classes']})", str(one["n_test"]), *means])
+    print("Mean test errors:\n")
     print_table(["data", "test rows", *labels], rows)
     for reference in ("robustlogit", "exhaustive"):
         print(f"\nAgainst {reference}: mean difference of errors (standard error), wins - losses over splits\n")
@@ -205,17 +206,43 @@ def report_sets(results: Sequence[dict[str, Any]]) -> None:
         print_table(["data", *(label for label in labels if label != reference)], table)
 
 
+def report_verdicts(results: Sequence[dict[str, Any]]) -> None:
+    """For every contender: on how many data sets its mean error is below, within a standard error, or above."""
+    errors = {(one["data"], one["label"], one["split"]): one["errors"] for one in results}
+    for reference in ("robustlogit", "exhaustive"):
+        rows = []
+        for label in CONTENDERS:
+            if label == reference:
+                continue
+            known = {name: pairs for name in SETS if (pairs := _differences(errors, name, label, reference))}
+            means = {name: np.mean(pairs) for name, pairs in known.items()}
+            spread = {name: np.std(pairs, ddof=1) / np.sqrt(len(pairs)) for name, pairs in known.items()}
+            worse = [name for name in known if means[name] > spread[name]]
+            rows.append([
+                label, str(len(known)), str(sum(mean < 0 for mean in means.values())),
+                str(len(known) - len(worse)), ", ".join(worse) or "none",
+            ])  # fmt: skip
+        print(f"\nAgainst {reference}:\n")
+        header = ["setting", "data sets", "mean below", "below or within one standard error", "worse by more"]
+        print_table(header, rows)
+
+
+def _differences(errors: dict[Any, int], name: str, label: str, reference: str) -> list[int]:
+    """Differences of errors over the splits that both have."""
+    return [
+        errors[name, label, split] - errors[name, reference, split]
+        for split in range(SPLITS)
+        if (name, label, split) in errors and (name, reference, split) in errors
+    ]
+
+
 def _mean(values: Sequence[int | None]) -> str:
     there = [value for value in values if value is not None]
     return f"{np.mean(there):.1f}" if there else ""
 
 
 def _paired(errors: dict[Any, int], name: str, label: str, reference: str) -> str:
-    pairs = [
-        errors[name, label, split] - errors[name, reference, split]
-        for split in range(SPLITS)
-        if (name, label, split) in errors and (name, reference, split) in errors
-    ]
+    pairs = _differences(errors, name, label, reference)
     if not pairs:
         return ""
     error = np.std(pairs, ddof=1) / np.sqrt(len(pairs)) if len(pairs) > 1 else float("nan")
@@ -276,6 +303,7 @@ def main() -> None:
         if read(sets):
             print()
             report_sets(read(sets))
+            report_verdicts(read(sets))
 
 
 if __name__ == "__main__":
