@@ -45,11 +45,14 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
     num_leaves : int, default=20
         Largest number of leaves of a tree, J. Trees are grown best-first.
     search : int or "all", default=2
-        How many classes to try as base class in a search, s: those with the largest training loss.
+        How many classes to try as base class in a search, s.
     gap : int, default=10
         After a search keep the base class for this many rounds, g.
     warmup : int, default=10
         Number of classic rounds before the first search, w.
+    base_choice : {"overdue", "worst"}, default="worst"
+        Which classes are tried first: with "worst", the paper's rule, those with the largest training loss; with
+        "overdue" those with the largest training loss times the number of rounds since they were the base.
     min_samples_leaf : float, default=10
         Smallest total weight of the samples of a leaf: their number if there are no weights.
     min_child_weight : float, default=0.0
@@ -134,6 +137,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         search: int | str = 2,
         gap: int = 10,
         warmup: int = 10,
+        base_choice: str = "worst",
         min_samples_leaf: float = 10,
         min_child_weight: float = 0.0,
         reg_lambda: float = 0.0,
@@ -159,6 +163,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         self.search = search
         self.gap = gap
         self.warmup = warmup
+        self.base_choice = base_choice
         self.min_samples_leaf = min_samples_leaf
         self.min_child_weight = min_child_weight
         self.reg_lambda = reg_lambda

@@ -40,6 +40,7 @@ CONTENDERS: dict[str, dict[str, Any]] = {
     "paper s=2 g=10 w=10": {"leaf_values": "paper", "search": 2, "gap": 10, "warmup": 10},
     "exhaustive": {"leaf_values": "paper", "search": "all", "gap": 0, "warmup": 0},
     "sequential s=1 g=0 w=0": {**SEQUENTIAL, **CHEAP},
+    "sequential s=1 g=0 w=0 overdue": {**SEQUENTIAL, **CHEAP, "base_choice": "overdue"},
     "sequential s=1 g=0 w=10": {**SEQUENTIAL, **CHEAP, "warmup": 10},
     "sequential s=2 g=10 w=10": {**SEQUENTIAL, "search": 2, "gap": 10, "warmup": 10},
     "sequential s=1 g=0 w=0 clip 4": {**SEQUENTIAL, **CHEAP, "leaf_clip": 4.0},

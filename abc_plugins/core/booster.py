@@ -64,6 +64,7 @@ class Booster:
             search=settings.search,
             gap=settings.gap,
             warmup=settings.warmup,
+            base_choice=settings.base_choice,
             adaptive=settings.is_adaptive,
         )
         self.model = TreeEnsemble(data.n_classes, data.n_features)

@@ -12,7 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from abc_plugins.core.checks import check_integer, fail
+from abc_plugins.core.checks import check_choice, check_integer, fail
+
+BASE_CHOICES = ("worst", "overdue")
 
 CLASSIC = -1
 """Recorded as the base of a round without a base class: every class grew a tree of its own."""
@@ -49,11 +51,15 @@ class BaseClassSchedule:
     n_classes : int
         K, at least 2.
     search : int or "all", default=2
-        s: how many classes to try as base in a search, those with the largest training loss first.
+        s: how many classes to try as base in a search, those that come first by `base_choice`.
     gap : int, default=10
         g: after a search, keep its base for this many rounds.
     warmup : int, default=10
         w: classic rounds before the first search.
+    base_choice : {"worst", "overdue"}, default="worst"
+        "worst", the paper's rule: classes with the largest training loss first. "overdue": those with the largest
+        product of the training loss and the number of rounds since the class was the base, so that all classes get
+        their turn, and those with much loss more often.
     adaptive : bool, default=True
         False makes every round classic (MART and robust LogitBoost). Two classes have only one free score, so
         that the base makes no difference: every round is classic then, too.
@@ -77,6 +83,7 @@ class BaseClassSchedule:
         search: int | str = 2,
         gap: int = 10,
         warmup: int = 10,
+        base_choice: str = "worst",
         adaptive: bool = True,
     ) -> None:
         self.n_classes = check_integer("n_classes", n_classes, minimum=2)
@@ -84,6 +91,7 @@ class BaseClassSchedule:
         self.search = check_search(search, self.n_classes if self.adaptive else None)
         self.gap = check_integer("gap", gap, minimum=0)
         self.warmup = check_integer("warmup", warmup, minimum=0)
+        self.base_choice = check_choice("base_choice", base_choice, BASE_CHOICES)
         self._bases: list[int] = []
 
     @property
@@ -112,7 +120,7 @@ class BaseClassSchedule:
             return RoundPlan((), centre=False)
         last_base = next((base for base in reversed(self._bases) if base != CLASSIC), None)
         searching = last_base is None or (this_round - self.warmup) % (self.gap + 1) == 0
-        candidates = self._worst_classes(class_losses) if searching else (last_base,)
+        candidates = self._first_classes(class_losses) if searching else (last_base,)
         return RoundPlan(candidates, centre=last_base is None)  # type: ignore[arg-type]
 
     def choose(self, plan: RoundPlan, trial_losses: Sequence[float]) -> int:
@@ -141,6 +149,7 @@ class BaseClassSchedule:
             "search": self.search,
             "gap": self.gap,
             "warmup": self.warmup,
+            "base_choice": self.base_choice,
             "adaptive": self.adaptive,
             "bases": list(self._bases),
         }
@@ -159,10 +168,16 @@ class BaseClassSchedule:
             schedule.record(base)
         return schedule
 
-    def _worst_classes(self, class_losses: Sequence[float]) -> tuple[int, ...]:
-        """The s classes with the largest loss, largest first; ties go to the smaller class index."""
-        order = sorted(range(self.n_classes), key=lambda k: (-_comparable(class_losses[k]), k))
+    def _first_classes(self, class_losses: Sequence[float]) -> tuple[int, ...]:
+        """The s classes that are first in line to be the base; ties go to the smaller class index."""
+        ages = self._ages() if self.base_choice == "overdue" else [1] * self.n_classes
+        order = sorted(range(self.n_classes), key=lambda k: (-_comparable(class_losses[k]) * ages[k], k))
         return tuple(order[: self.n_candidates])
+
+    def _ages(self) -> list[int]:
+        """Rounds since each class was the base, this one included; since before the first round if it never was."""
+        last_turn = {base: m for m, base in enumerate(self._bases)}
+        return [len(self._bases) - last_turn.get(k, -1) for k in range(self.n_classes)]
 
 
 def check_search(search: int | str, n_classes: int | None) -> int | str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from abc_plugins.core.checks import check_choice, check_flag, check_integer, check_real
-from abc_plugins.core.schedule import check_search
+from abc_plugins.core.schedule import BASE_CHOICES, check_search
 
 METHODS = ("mart", "robustlogit", "abcmart", "abcrobustlogit")
 LEAF_VALUES = ("paper", "sequential")
@@ -25,6 +25,7 @@ class Settings:
     search: int | str = 2
     gap: int = 10
     warmup: int = 10
+    base_choice: str = "worst"
     min_samples_leaf: float = 10
     min_child_weight: float = 0.0
     reg_lambda: float = 0.0
@@ -67,6 +68,7 @@ def check_settings(**values: Any) -> Settings:
         search=check_search(values["search"], None),
         gap=check_integer("gap", values["gap"], minimum=0),
         warmup=check_integer("warmup", values["warmup"], minimum=0),
+        base_choice=check_choice("base_choice", values["base_choice"], BASE_CHOICES),
         min_samples_leaf=check_real("min_samples_leaf", values["min_samples_leaf"], above=0.0),
         min_child_weight=check_real("min_child_weight", values["min_child_weight"], minimum=0.0),
         reg_lambda=check_real("reg_lambda", values["reg_lambda"], minimum=0.0),
