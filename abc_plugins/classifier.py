@@ -44,11 +44,11 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         Shrinkage, nu.
     num_leaves : int, default=20
         Largest number of leaves of a tree, J. Trees are grown best-first.
-    search : int or "all", default=2
+    search : int or "all", default=1
         How many classes to try as base class in a search, s.
-    gap : int, default=10
+    gap : int, default=0
         After a search keep the base class for this many rounds, g.
-    warmup : int, default=10
+    warmup : int, default=0
         Number of classic rounds before the first search, w.
     base_choice : {"overdue", "worst"}, default="worst"
         Which classes are tried first: with "worst", the paper's rule, those with the largest training loss; with
@@ -61,7 +61,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         L2 regularisation: added to the denominators of gains and leaf values.
     leaf_clip : float or None, default=50.0
         Largest absolute leaf value before shrinkage; None for no limit.
-    leaf_values : {"paper", "sequential"}, default="paper"
+    leaf_values : {"sequential", "paper"}, default="sequential"
         "paper" computes the leaf values of all trees of a round from the scores before it; "sequential" one tree after
         the other, each from the scores that the trees before it left.
     guard : bool, default=True
@@ -134,15 +134,15 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         n_estimators: int = 300,
         learning_rate: float = 0.1,
         num_leaves: int = 20,
-        search: int | str = 2,
-        gap: int = 10,
-        warmup: int = 10,
+        search: int | str = 1,
+        gap: int = 0,
+        warmup: int = 0,
         base_choice: str = "worst",
         min_samples_leaf: float = 10,
         min_child_weight: float = 0.0,
         reg_lambda: float = 0.0,
         leaf_clip: float | None = 50.0,
-        leaf_values: str = "paper",
+        leaf_values: str = "sequential",
         guard: bool = True,
         trim: float = 0.0,
         max_bins: int = 255,

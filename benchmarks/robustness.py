@@ -28,7 +28,7 @@ METHODS = ("abcmart", "abcrobustlogit")
 RESULTS = Path("results")
 SETS = (
     "letter", "pendigits", "optdigits", "satimage", "texture", "vowel", "wine_quality", "splice", "krkopt",
-    "flavia_leaves", "soybean", "nursery", "leaf99",
+    "flavia_leaves", "soybean", "nursery", "shuttle", "gas_drift", "digits", "leaf99",
 )  # fmt: skip
 SPLITS = 5
 NO_EXHAUSTIVE = ("leaf99",)  # 4,851 trees a round

@@ -94,6 +94,28 @@ def test_same_candidates_and_bases_as_the_oracle(drive):
 
 
 @given(drives())
+def test_overdue_classes_come_first(drive):
+    """Loss times the rounds since a class was the base; the first round counts as one for all."""
+    schedule = BaseClassSchedule(
+        drive.n_classes, search=drive.search, gap=drive.gap, warmup=drive.warmup, base_choice="overdue"
+    )
+    waited = [1] * drive.n_classes
+    for m, losses in enumerate(drive.class_losses):
+        dues = [(math.inf if math.isnan(loss) else loss) * age for loss, age in zip(losses, waited, strict=True)]
+        plan, base = advance(schedule, *drive.of_round(m))
+        if len(plan.candidates) > 1 or (plan.candidates and drive.gap == 0):
+            assert list(plan.candidates) == naive.worst_classes(dues, len(plan.candidates))
+        waited = [1 if k == base else age + 1 for k, age in enumerate(waited)]
+
+
+def test_equally_bad_classes_take_turns():
+    schedule = BaseClassSchedule(3, search=1, gap=0, warmup=0, base_choice="overdue")
+    for _ in range(6):
+        advance(schedule, [1.0, 1.0, 1.0], [0.0])
+    assert schedule.bases == (0, 1, 2, 0, 1, 2)
+
+
+@given(drives())
 def test_a_saved_schedule_goes_on_as_if_nothing_happened(drive):
     schedule = drive.schedule()
     for m in range(drive.saved_after):
@@ -197,7 +219,15 @@ def test_numpy_numbers_become_plain_ones():
     schedule.record(np.int32(schedule.choose(plan, np.array([2.0, 1.0]))))
     state = schedule.to_state()
     assert json.loads(json.dumps(state)) == state
-    assert state == {"n_classes": 3, "search": 2, "gap": 0, "warmup": 0, "adaptive": True, "bases": [2]}
+    assert state == {
+        "n_classes": 3,
+        "search": 2,
+        "gap": 0,
+        "warmup": 0,
+        "base_choice": "worst",
+        "adaptive": True,
+        "bases": [2],
+    }
 
 
 def test_the_state_is_a_copy():
