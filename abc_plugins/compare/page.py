@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from abc_plugins.compare.report import HEADINGS, PAIR_HEADINGS, cells, headline, notes, pair_cells
+from abc_plugins.compare.report import HEADINGS, PAIR_HEADINGS, cells, format_p, headline, notes, pair_cells
 
 _STYLE = """
 body { font: 16px/1.55 system-ui, sans-serif; color: #1c2127; background: #fff; max-width: 62rem; margin: 2rem auto;
@@ -44,7 +44,7 @@ def render_page(results: dict[str, Any], pictures: Sequence[tuple[str, str, str]
     parts = [
         f"<h1>{title}</h1>",
         *(f'<p class="note">{html.escape(line)}</p>' for line in headline(results)),
-        *(f'<p class="lead">{html.escape(line)}</p>' for line in _verdicts(results)),
+        '<ul class="lead">' + "".join(f"<li>{html.escape(line)}</li>" for line in _verdicts(results)) + "</ul>",
         "<h2>All contenders</h2>",
         _table(results),
         *(f'<p class="note">{html.escape(line)}</p>' for line in notes(results)),
@@ -62,19 +62,17 @@ def render_page(results: dict[str, Any], pictures: Sequence[tuple[str, str, str]
 
 def _verdicts(results: dict[str, Any]) -> list[str]:
     """The result in words, whatever it is."""
-    ranked = sorted(results["table"], key=lambda row: row["error"])
-    if not ranked:
-        return []
-    best = ranked[0]
+    best = min(results["table"], key=lambda row: row["error"])
     sentences = [f"{best['title']} has the lowest test error: {100 * best['error']:.2f}%."]
     for pair in results["pairs"]:
         points = 100 * pair["difference"]
-        word = "fewer" if points < 0 else "more"
-        outcome = "as many errors as" if points == 0 else f"{abs(points):.2f} points {word} errors than"
+        outcome = "the same error as"
+        if points:
+            outcome = f"an error {abs(points):.2f} percentage points {'below' if points < 0 else 'above'} that of"
         own, rival = pair["title"].split(" - ")
-        certainty = "" if pair["p_value"] is None else f" (p = {pair['p_value']:.3f})"
-        sentences.append(f"{own} makes {outcome} {rival}{certainty}.")
-    return [" ".join(sentences)]
+        certainty = "" if pair["p_value"] is None else f" (p: {format_p(pair['p_value'])})"
+        sentences.append(f"{own} has {outcome} {rival}{certainty}.")
+    return sentences
 
 
 def _table(results: dict[str, Any]) -> str:

@@ -42,15 +42,19 @@ def draw_all(
 def _curves(figure: Any, runs: Sequence[dict[str, Any]], contenders: Sequence[Contender], against: str) -> bool:
     """Mean test error of every contender against rounds, seconds or trees."""
     axes = figure.subplots()
-    lowest = []
+    ends, starts = [], []
     for contender in contenders:
         x, y = _mean_curve([run for run in runs if run["contender"] == contender.key], against)
         axes.plot(x, 100 * y, label=contender.title, **line_of(contender.key))
-        lowest.append(100 * y.min())
-    _error_axis(axes, min(lowest))
+        starts.append(100 * y[0])
+        ends.append(100 * y.min())
+    _error_axis(axes, min(ends))
+    axes.set_ylim(
+        top=max(1.3 * float(np.median(starts)), 1.1 * max(ends))
+    )  # one that starts late needs not shrink the rest
     if against != "rounds":
         axes.set_xscale("log")
-        axes.xaxis.set_major_formatter("{x:g}")
+        _plain_ticks(axes.xaxis, (1, 2, 5))
     label = {"rounds": "boosting rounds", "seconds": "seconds of training", "trees": "trees grown"}[against]
     axes.set_xlabel(label)
     axes.grid(alpha=0.25, which="both")
@@ -68,17 +72,22 @@ def _mean_curve(runs: Sequence[dict[str, Any]], against: str) -> tuple[AnyArray,
 
 
 def _error_axis(axes: Any, lowest: float) -> None:
-    """Logarithmic where it can be; ticks in plain numbers."""
-    from matplotlib.ticker import LogLocator
-
+    """Logarithmic where it can be."""
     axes.set_ylabel("test error, %")
     if lowest <= 0:
         axes.set_ylim(bottom=0)
         return
     axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 3, 5)))
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_formatter("")
+    _plain_ticks(axes.yaxis, (1, 2, 3, 5))
+
+
+def _plain_ticks(axis: Any, multiples: Sequence[int]) -> None:
+    """Ticks of a logarithmic axis at these multiples of powers of ten, in plain numbers."""
+    from matplotlib.ticker import LogLocator
+
+    axis.set_major_locator(LogLocator(base=10, subs=multiples))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter("")
 
 
 def _base_classes(figure: Any, runs: Sequence[dict[str, Any]], contenders: Sequence[Contender]) -> bool:
@@ -99,6 +108,7 @@ def _base_classes(figure: Any, runs: Sequence[dict[str, Any]], contenders: Seque
     for axes, (contender, run) in zip(grid, own, strict=False):
         draw_base_classes(axes, np.array(run["bases"]), run["classes"], color=line_of(contender.key)["color"])
         axes.set_title(contender.title, fontsize=10)
+        axes.label_outer()
     for axes in grid[len(own) :]:
         axes.set_visible(False)
     return True

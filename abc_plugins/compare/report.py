@@ -90,9 +90,14 @@ def pair_cells(pair: dict[str, Any]) -> tuple[str, ...]:
         _with_error(100 * pair["difference"], pair["difference_se"], 100, "{:+.2f}", "{:.2f}"),
         "" if pair["relative"] is None else f"{pair['relative']:+.0%}",
         f"{pair['wins']}-{pair['losses']}",
-        "" if pair["p_value"] is None else f"{pair['p_value']:.3f}",
+        "" if pair["p_value"] is None else format_p(pair["p_value"]),
         f"x{pair['time_ratio']:.2f}",
     )
+
+
+def format_p(p_value: float) -> str:
+    """Three digits, and what is smaller as a bound."""
+    return "<0.001" if p_value < 0.0005 else f"{p_value:.3f}"
 
 
 def write_csv(path: str | os.PathLike[str], points: Sequence[dict[str, Any]]) -> None:
