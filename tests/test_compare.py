@@ -19,10 +19,10 @@ from abc_plugins import cli
 from abc_plugins.compare import CompareSettings, Contender, Plan, contenders, fit_and_score, run, select, summarise
 from abc_plugins.compare import running as compare_running
 from abc_plugins.compare.engines import Stopwatch
-from abc_plugins.compare.fitting import unpack_wrong
+from abc_plugins.compare.fitting import pack_wrong, unpack_wrong
 from abc_plugins.compare.report import cells, pair_cells
 from abc_plugins.compare.store import RunStore
-from abc_plugins.compare.tables import _corrected_t_test, _mcnemar
+from abc_plugins.compare.tables import _corrected_t_test, mcnemar
 from abc_plugins.datasets import Dataset, load
 
 INSTALLED = [contender for contender in contenders() if contender.is_installed]
@@ -261,8 +261,12 @@ def test_paired_t_test_allows_for_overlapping_training_sets() -> None:
 def test_one_split_is_tested_row_by_row() -> None:
     own, other = np.zeros(20, dtype=bool), np.zeros(20, dtype=bool)
     own[:2], other[2:10] = True, True
-    assert _mcnemar(own, other) == ("McNemar's exact test", pytest.approx(stats.binomtest(8, 10).pvalue))
-    assert _mcnemar(own, None) == ("needs several splits", None)
+    assert mcnemar(own, other) == pytest.approx(stats.binomtest(8, 10).pvalue)
+    fits = [dict(fit, wrong=pack_wrong(wrong), n_test=20) for fit, wrong in zip(FITS[:2], (other, own), strict=True)]
+    (pair,) = summarise(fits, select(FEW))["pairs"]
+    assert (pair["test"], pair["p_value"]) == ("McNemar's exact test", mcnemar(own, other))
+    (pair,) = summarise(fits, select(FEW), "equal-time")["pairs"]
+    assert (pair["test"], pair["p_value"]) == ("needs several splits", None)
 
 
 # ------------------------------------------------------------------------------------------------ splits, resuming

@@ -57,8 +57,13 @@ def fit_and_score(
         "bases": contender.engine.bases(model),
         "phases": {**_phases(watch, _search_rounds(model, n_classes, n_rounds)), "predicting": predicting},
         "parameters": _plain(model.get_params()),
-        "wrong": base64.b64encode(np.packbits(curves.wrong).tobytes()).decode(),
+        "wrong": pack_wrong(curves.wrong),
     }
+
+
+def pack_wrong(wrong: AnyArray) -> str:
+    """Write which rows are wrong as packed bits in base 64."""
+    return base64.b64encode(np.packbits(wrong).tobytes()).decode()
 
 
 def unpack_wrong(text: str, n_test: int) -> AnyArray:

@@ -14,12 +14,12 @@ import numpy as np
 
 from abc_plugins.compare.contenders import Contender
 from abc_plugins.compare.fitting import fit_and_score
-from abc_plugins.compare.machine import describe_machine
 from abc_plugins.compare.settings import CompareSettings
 from abc_plugins.compare.store import RunStore
 from abc_plugins.core.arrays import AnyArray
 from abc_plugins.core.checks import check_integer, check_real
 from abc_plugins.datasets import Dataset
+from abc_plugins.machine import describe_machine
 
 _WARM_UP_ROWS = 2000
 Progress = Callable[[int, int, str, float], None]

@@ -125,7 +125,10 @@ def _pair(
     wins, losses, ties = _count_wins(own, other)
     test, p_value = "corrected paired t-test", _corrected_t_test(differences, own[0]["n_test"] / own[0]["n_train"])
     if len(own) == 1:
-        test, p_value = _mcnemar(_wrong(contender.key, own[0], runs), _wrong(rival.key, other[0], runs))
+        test, p_value = "needs several splits", None
+        wrong, rivals_wrong = _wrong(contender.key, own[0], runs), _wrong(rival.key, other[0], runs)
+        if wrong is not None and rivals_wrong is not None:
+            test, p_value = "McNemar's exact test", mcnemar(wrong, rivals_wrong)
     return {
         "contender": contender.key,
         "rival": rival.key,
@@ -162,10 +165,7 @@ def _wrong(key: str, point: dict[str, Any], runs: Sequence[dict[str, Any]]) -> A
     return unpack_wrong(run["wrong"], run["n_test"]) if point["rounds"] == len(run["errors"]) else None
 
 
-def _mcnemar(own: AnyArray | None, other: AnyArray | None) -> tuple[str, float | None]:
-    """Exact test of the rows that one of the two has right and the other wrong."""
-    if own is None or other is None:
-        return "needs several splits", None
+def mcnemar(own: AnyArray, other: AnyArray) -> float:
+    """Two-sided p of McNemar's exact test: of the rows that only one of two models has wrong, both have as many."""
     better, worse = int((other & ~own).sum()), int((own & ~other).sum())
-    p_value = float(stats.binomtest(better, better + worse).pvalue) if better + worse else 1.0
-    return "McNemar's exact test", p_value
+    return float(stats.binomtest(better, better + worse).pvalue) if better + worse else 1.0
