@@ -11,10 +11,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
-import common  # noqa: E402
-import head_to_head  # noqa: E402
-import paper  # noqa: E402
-import paper_data  # noqa: E402
+import common
+import head_to_head
+import paper
+import paper_data
 
 
 def run_one(cell: dict[str, Any]) -> dict[str, Any]:
