@@ -181,9 +181,8 @@ def report(kind: str, results: Sequence[dict[str, Any]]) -> None:
         cells = [_cell(found, name, stock, abc) for stock, abc in PAIRS]
         rows.append([f"{name} (K={one['n_classes']})", f"{one['n_train']:,}", *cells])
     print_table(["data", "training rows", *(f"{TITLES[stock]}: stock → ABC" for stock, _ in PAIRS)], rows)
-    print(
-        "\nTest error in %, mean of the splits; in brackets splits won and lost by ABC, then the difference and its standard error.\n"
-    )
+    print("\nTest error in %, mean of the splits; in brackets splits won and lost by ABC, then the difference and its")
+    print("standard error.\n")
     header = ["engine", "data sets better-worse", "splits won-lost", "mean change of the error", "p over data sets",
               "log loss better-worse", "time, ABC / stock"]  # fmt: skip
     print_table(header, [_summary(found, names, stock, abc) for stock, abc in PAIRS])
