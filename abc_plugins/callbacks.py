@@ -307,10 +307,14 @@ class _EarlyStopping(Callback):
 # ------------------------------------------------------------------------------------------ progress bar
 
 
-class _Display(Protocol):
-    def update(self, done: int, text: str, seconds_left: float) -> None: ...
+class Display(Protocol):
+    """Shows how far work has come."""
 
-    def close(self) -> None: ...
+    def update(self, done: int, text: str, seconds_left: float) -> None:
+        """Show what is done; `seconds_left` is NaN if it cannot be told."""
+
+    def close(self) -> None:
+        """End the display."""
 
 
 class _ProgressBar(Callback):
@@ -318,10 +322,10 @@ class _ProgressBar(Callback):
 
     def __init__(self, file: TextIO | None) -> None:
         self.file = file
-        self.display: _Display | None = None
+        self.display: Display | None = None
 
     def before_training(self, context: RoundContext) -> None:
-        self.display = _make_display(context.n_rounds, self.file or sys.stderr)
+        self.display = make_display(context.n_rounds, self.file or sys.stderr)
 
     def after_round(self, context: RoundContext) -> None:
         done = context.round_index + 1
@@ -335,16 +339,17 @@ class _ProgressBar(Callback):
             self.display = None
 
 
-def _make_display(n_rounds: int, file: TextIO) -> _Display:
+def make_display(total: int, file: TextIO, unit: str = "round") -> Display:
+    """Choose how to show progress: by rich or tqdm on a terminal if installed, else in plain lines."""
     if file.isatty() and find_spec("rich"):
-        return _RichDisplay(n_rounds, file)
+        return _RichDisplay(total, file)
     if file.isatty() and find_spec("tqdm"):
-        return _TqdmDisplay(n_rounds, file)
-    return _PlainDisplay(n_rounds, file)
+        return _TqdmDisplay(total, file)
+    return _PlainDisplay(total, file, unit)
 
 
 class _RichDisplay:
-    def __init__(self, n_rounds: int, file: TextIO) -> None:
+    def __init__(self, total: int, file: TextIO) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -356,21 +361,21 @@ class _RichDisplay:
             TextColumn("{task.fields[left]}"),
         )
         self.progress = Progress(*columns, console=Console(file=file))
-        self.task = self.progress.add_task("", total=n_rounds, left="")
+        self.task = self.progress.add_task("", total=total, left="")
         self.progress.start()
 
     def update(self, done: int, text: str, seconds_left: float) -> None:
-        self.progress.update(self.task, completed=done, description=text, left=f"{_clock(seconds_left)} left")
+        self.progress.update(self.task, completed=done, description=text, left=_time_left(seconds_left))
 
     def close(self) -> None:
         self.progress.stop()
 
 
 class _TqdmDisplay:
-    def __init__(self, n_rounds: int, file: TextIO) -> None:
+    def __init__(self, total: int, file: TextIO) -> None:
         from tqdm import tqdm
 
-        self.bar = tqdm(total=n_rounds, file=file)
+        self.bar = tqdm(total=total, file=file)
 
     def update(self, done: int, text: str, seconds_left: float) -> None:  # noqa: ARG002  (tqdm has its own estimate)
         self.bar.set_postfix_str(text, refresh=False)
@@ -383,8 +388,9 @@ class _TqdmDisplay:
 class _PlainDisplay:
     """A line that is written over on a terminal; in a log file a line every few seconds."""
 
-    def __init__(self, n_rounds: int, file: TextIO) -> None:
-        self.n_rounds = n_rounds
+    def __init__(self, total: int, file: TextIO, unit: str) -> None:
+        self.total = total
+        self.unit = unit
         self.file = file
         self.overwrite = file.isatty()
         self.pause = 0.1 if self.overwrite else 5.0
@@ -393,10 +399,10 @@ class _PlainDisplay:
 
     def update(self, done: int, text: str, seconds_left: float) -> None:
         now = time.monotonic()
-        if now - self.last < self.pause and done < self.n_rounds:
+        if now - self.last < self.pause and done < self.total:
             return
         self.last = now
-        line = f"round {done}/{self.n_rounds}: {text}, {_clock(seconds_left)} left"
+        line = ", ".join(filter(None, [f"{self.unit} {done}/{self.total}: {text}", _time_left(seconds_left)]))
         padded = "\r" + line.ljust(self.width) if self.overwrite else line + "\n"
         self.width = len(line)
         self.file.write(padded)
@@ -408,7 +414,9 @@ class _PlainDisplay:
             self.file.flush()
 
 
-def _clock(seconds: float) -> str:
+def _time_left(seconds: float) -> str:
+    if math.isnan(seconds):
+        return ""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+    return (f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}") + " left"

@@ -49,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     options = _parser(arguments).parse_args(arguments)
+    options.arguments = arguments
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
@@ -240,6 +241,10 @@ def _add_inspect_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="model file")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     parser.add_argument("--top", type=int, default=10, metavar="N", help="features to list by importance (default 10)")
+    parser.add_argument(
+        "--plot", metavar="FILE", help="draw learning curves, base classes and importances (PNG, SVG, PDF)"
+    )
+    parser.add_argument("--force", action="store_true", help="replace the picture if it exists")
 
 
 def run_inspect(options: argparse.Namespace) -> None:
@@ -249,72 +254,47 @@ def run_inspect(options: argparse.Namespace) -> None:
     from abc_plugins.summary import as_text, summarise
 
     top = check_integer("top", options.top, minimum=0)
-    summary = summarise(ABCBoostClassifier.load_model(options.model), Path(options.model))
+    if options.plot is not None:
+        check_output(options.plot, options.force)
+    model = ABCBoostClassifier.load_model(options.model)
+    summary = summarise(model, Path(options.model))
+    if options.plot is not None:
+        _draw(model, options.plot, top)
     if options.json:
         print(json.dumps(summary, indent=2, allow_nan=False))
     else:
         print(as_text(summary, top))
 
 
+def _draw(model: ABCBoostClassifier, path: str, top: int) -> None:
+    """Draw the three plots of a model side by side."""
+    from abc_plugins.core.atomic import replace_file
+    from abc_plugins.plot import overview
+
+    figure = overview(model, top=max(1, top))
+    kind = Path(path).suffix.lower().removeprefix(".") or "png"
+    allowed = sorted(figure.canvas.get_supported_filetypes())
+    if kind not in allowed:
+        raise ValueError(
+            f"--plot must name a file of a kind that matplotlib writes ({', '.join(allowed)}); got {path}."
+        )
+    with replace_file(path) as file:
+        figure.savefig(file, format=kind, dpi=130)
+
+
 # ------------------------------------------------------------------------------------------------ compare
 
 
 def _add_compare_options(parser: argparse.ArgumentParser) -> None:
-    from abc_plugins.datasets import names
+    from abc_plugins.compare.command import add_options
 
-    parser.add_argument(
-        "data",
-        nargs="?",
-        default="digits",
-        help=f"CSV or Parquet file, or one of {', '.join(names())} (default digits)",
-    )
-    parser.add_argument("--target", help="column of the labels, if the data are a file")
-    parser.add_argument("--n-estimators", type=int, default=100, metavar="M", help="rounds (default 100)")
-    parser.add_argument("--num-leaves", type=int, default=20, metavar="J", help="leaves of a tree (default 20)")
-    parser.add_argument("--learning-rate", type=float, default=0.1, metavar="NU", help="shrinkage (default 0.1)")
-    parser.add_argument("--n-jobs", type=int, default=1, metavar="N", help="threads (default 1)")
-    parser.add_argument(
-        "--repeats", type=int, default=1, metavar="N", help="fits of each, the best time counts (default 1)"
-    )
-    parser.add_argument("--test-size", type=float, default=0.5, metavar="SHARE", help="of a random split (default 0.5)")
-    parser.add_argument("--seed", type=int, default=0, help="of a random split (default 0)")
-    parser.add_argument("--json", metavar="FILE", help="write all figures to this file, too")
-    _add_table_options(parser)
-    parser.add_argument("--force", action="store_true", help="replace the JSON file if it exists")
+    add_options(parser)
 
 
-def run_compare(options: argparse.Namespace) -> None:
-    """Fit the native booster and its peers on the same split, and print a table."""
-    from abc_plugins.compare import CompareSettings, as_json, as_text, compare
-    from abc_plugins.core.atomic import replace_file
+def _run_compare(options: argparse.Namespace) -> None:
+    from abc_plugins.compare.command import run_command
 
-    if options.json is not None:
-        check_output(options.json, options.force)
-    settings = CompareSettings(options.n_estimators, options.num_leaves, options.learning_rate, options.n_jobs)
-    comparison = compare(
-        _dataset(options),
-        settings,
-        test_size=options.test_size,
-        seed=options.seed,
-        repeats=options.repeats,
-        progress=lambda text: print(f"{_PROGRAM}: {text}", file=sys.stderr, flush=True),
-    )
-    print(as_text(comparison))
-    if options.json is not None:
-        with replace_file(options.json, "w", encoding="utf-8") as file:
-            json.dump(as_json(comparison), file, indent=2)
-
-
-def _dataset(options: argparse.Namespace) -> Any:
-    """Find a data set by name, or read it from a file."""
-    from abc_plugins.datasets import Dataset, load, names
-
-    if options.data in names() or not Path(options.data).exists():
-        return load(options.data)
-    if options.target is None:
-        raise ValueError(f"--target must name the column of the labels of {options.data}.")
-    data = _read(options, options.data, target=options.target)
-    return Dataset(Path(options.data).name, data.features.values, data.labels, data.features.names)  # type: ignore[arg-type]
+    run_command(options, options.arguments)
 
 
 # ------------------------------------------------------------------------------------------------ tune
@@ -381,7 +361,7 @@ COMMANDS = {
     "fit": Command("Train on a CSV or Parquet file and write a model file.", _add_fit_options, run_fit),
     "predict": Command("Predict labels or probabilities for a CSV or Parquet file.", _add_predict_options, run_predict),
     "inspect": Command("Describe a model file.", _add_inspect_options, run_inspect),
-    "compare": Command("Compare with LightGBM and XGBoost on one data set.", _add_compare_options, run_compare),
+    "compare": Command("Compare with other boosters on your data.", _add_compare_options, _run_compare),
     "tune": Command("Tune with Optuna; status and report of a study.", _add_tune_options, _run_tune),
     "compile": Command("Compile the kernels ahead of the first fit.", lambda _: None, _run_compile),
 }

@@ -115,6 +115,14 @@ _SOURCES = {
     "soybean": _Source("soybean.parquet", 683),
 }
 _BUNDLED = ("digits", "wine", "iris")
+_DOWNLOADS = {
+    "covtype": "covertype",
+    "mnist": "mnist_784",
+    "mnist10k": "mnist_784",
+    "letter": "letter",
+    "letter10k": "letter",
+}
+"""What scikit-learn can download -> its name at OpenML."""
 
 
 def names() -> list[str]:
@@ -130,8 +138,8 @@ def load(name: str, *, download: bool = False) -> Dataset:
     name : str
         One of `names`.
     download : bool, default=False
-        Let scikit-learn download Covertype if there is no folder with it; without the paper's split, the split
-        is UCI's (15,120 rows to train on).
+        Let scikit-learn download Covertype, Letter and MNIST if there is no folder. Covertype then has UCI's split
+        (15,120 rows to train on), not the paper's, and Letter none.
     """
     if name in _BUNDLED:
         return _load_bundled(name)
@@ -139,8 +147,8 @@ def load(name: str, *, download: bool = False) -> Dataset:
         raise ValueError(f"data set must be one of {', '.join(names())}; got {name!r}.")
     source = _SOURCES[name]
     folder = os.environ.get(FOLDER_VARIABLE)
-    if not folder and name == "covtype" and download:
-        return _download_covtype()
+    if not folder and download and name in _DOWNLOADS:
+        return _download(name)
     if not folder:
         raise FileNotFoundError(
             f"the data set {name!r} needs {source.file}: set the environment variable {FOLDER_VARIABLE} to its folder."
@@ -161,13 +169,25 @@ def _load_bundled(name: str) -> Dataset:
     return Dataset(name, bunch.data, bunch.target, [str(feature) for feature in bunch.feature_names])
 
 
-def _download_covtype() -> Dataset:
-    from sklearn.datasets import fetch_covtype
+def _download(name: str) -> Dataset:
+    """Let scikit-learn download a data set; the split is the usual one only where the order of the rows is known."""
+    from sklearn.datasets import fetch_covtype, fetch_openml
 
-    bunch = fetch_covtype()
-    train, test = _split_rows(bunch.target.size, 11340 + 3780, train_last=False)
+    try:
+        bunch = fetch_covtype() if name == "covtype" else fetch_openml(_DOWNLOADS[name], version=1, as_frame=False)
+    except OSError as error:
+        raise FileNotFoundError(
+            f"the data set {name!r} could not be downloaded ({error}); set the environment variable {FOLDER_VARIABLE} "
+            f"to a folder that has {_SOURCES[name].file}."
+        ) from error
+    split: tuple[AnyArray | None, AnyArray | None] = (None, None)
+    note = "from OpenML, whose order of rows is another: random splits"
+    if name == "covtype":
+        split, note = _split_rows(bunch.target.size, 11340 + 3780, train_last=False), "UCI's split, not the paper's"
+    elif name.startswith("mnist"):
+        split, note = _canonical_split(_SOURCES[name], bunch.target.size, None), _SOURCES[name].note
     columns = [str(column) for column in bunch.feature_names]
-    return Dataset("covtype", bunch.data, bunch.target, columns, train, test, note="UCI's split, not the paper's")
+    return Dataset(name, np.asarray(bunch.data), np.asarray(bunch.target), columns, *split, note=note)
 
 
 def _load_images(name: str, path: Path, source: _Source) -> Dataset:

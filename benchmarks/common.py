@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import platform
-from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
+import json
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
 from typing import Any
 
-PACKAGES = ("abc-plugins", "numpy", "numba", "scikit-learn", "lightgbm", "xgboost")
+from abc_plugins.machine import describe_machine
 
+__all__ = ["cell_key", "describe_machine", "peak_megabytes", "print_table", "read_results", "run_cells"]
 
-def describe_machine() -> dict[str, Any]:
-    """Machine and versions, recorded with every figure."""
-    versions = {}
-    for package in PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = "not installed"
-    return {
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "processor": _processor(),
-        "python": platform.python_version(),
-        "versions": versions,
-    }
-
-
-def _processor() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
-        return names[0] if names else platform.machine()
-    except OSError:
-        return platform.processor() or platform.machine()
+Cell = dict[str, Any]
 
 
 def peak_megabytes() -> float:
@@ -51,3 +30,44 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     lines = [header, ["-" * width for width in widths], *rows]
     for line in lines:
         print("| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |")
+
+
+def cell_key(cell: Cell, names: Sequence[str]) -> str:
+    """Text that tells a cell of a study from the others."""
+    return json.dumps([cell[name] for name in names], sort_keys=True)
+
+
+def read_results(path: Path) -> list[Cell]:
+    """Cells that were kept so far; a last line that was not written to its end is left out."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return [json.loads(line) for line in text.split("\n")[:-1]]
+
+
+def run_cells(
+    cells: Iterable[Cell], run_cell: Callable[[Cell], Cell], path: Path, names: Sequence[str], jobs: int
+) -> None:
+    """Run the cells that the file does not have yet, in `jobs` processes, and keep each as it arrives.
+
+    Parameters
+    ----------
+    cells : iterable of dict
+    run_cell : function
+        cell -> the cell with its results; it can be pickled.
+    path : Path
+        One line a cell.
+    names : sequence of str
+        The parts of a cell that tell it from the others.
+    jobs : int
+    """
+    kept = read_results(path)
+    done = {cell_key(result, names) for result in kept}
+    todo = list({cell_key(cell, names): cell for cell in cells if cell_key(cell, names) not in done}.values())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(result) + "\n" for result in kept), encoding="utf-8")
+    with path.open("a", encoding="utf-8") as file, ProcessPoolExecutor(jobs) as pool:
+        futures = [pool.submit(run_cell, cell) for cell in todo]
+        for count, future in enumerate(as_completed(futures), start=1):
+            result = future.result()
+            file.write(json.dumps(result) + "\n")
+            file.flush()
+            print(f"{count}/{len(todo)} {cell_key(result, names)}: {result['summary']}", flush=True)

@@ -261,4 +261,5 @@ def test_progress_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_clock() -> None:
-    assert [cb._clock(seconds) for seconds in (0.4, 61, 3661)] == ["0:00", "1:01", "1:01:01"]
+    shown = [cb._time_left(seconds) for seconds in (0.4, 61, 3661, float("nan"))]
+    assert shown == ["0:00 left", "1:01 left", "1:01:01 left", ""]

@@ -17,10 +17,6 @@ from pyarrow import parquet
 from sklearn.datasets import load_iris
 
 from abc_plugins import ABCBoostClassifier, cli
-from abc_plugins.compare import CompareSettings, compare, contenders
-from abc_plugins.compare import running as compare_running
-from abc_plugins.compare.contenders import Contender
-from abc_plugins.datasets import Dataset
 from abc_plugins.tables import Features
 
 LABELS = np.array(["setosa", "versicolor", "virginica"])
@@ -251,9 +247,14 @@ ERRORS = {
     "inspect top": (["inspect", "{train}", "--top", "-1"], 1, "top must be a whole number of at least 0; got -1."),
     "unknown data set": (["compare", "cifar"], 1, "data set must be one of digits, "),
     "compare without target": (["compare", "{train}"], 1, "--target must name the column of the labels"),
-    "compare rounds": (["compare", "--n-estimators", "0"], 1, "n_estimators must be a whole number of at least 1"),
-    "compare repeats": (["compare", "--repeats", "0"], 1, "repeats must be a whole number of at least 1"),
-    "compare existing": (["compare", "--json", "{train}"], 1, "use --force to replace it."),
+    "compare rounds": (["compare", "--rounds", "0"], 1, "rounds must be a whole number of at least 1; got 0."),
+    "compare splits": (["compare", "--splits", "0"], 1, "splits must be a whole number of at least 1; got 0."),
+    "compare engines": (["compare", "--engines", "gbdt"], 1, "engines must be some of mart, abcmart, robustlogit,"),
+    "compare search": (["compare", "iris", "--search", "4"], 1, "--search must be at most the number of classes (3)"),
+    "compare budget": (["compare", "--budget", "equal"], 2, "invalid choice: 'equal'"),
+    "compare to a file": (["compare", "iris", "--out", "{train}"], 1, "is a file; name a folder with --out."),
+    "compare to nowhere": (["compare", "iris", "--out", "{folder}/no/out"], 1, "does not exist."),
+    "inspect to a folder": (["inspect", "{train}", "--plot", "{folder}"], 1, "is a folder; name a file in it."),
 }  # fmt: skip
 
 
@@ -320,88 +321,3 @@ def test_as_a_module(arguments: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert "abc-plugins" in done.stdout
-
-
-# ------------------------------------------------------------------------------------------------ compare
-
-
-def test_compare_prints_a_table_and_writes_json(tmp_path: Path, run: Callable[..., Outcome]) -> None:
-    arguments = [
-        "compare",
-        "iris",
-        "--n-estimators",
-        12,
-        "--num-leaves",
-        4,
-        "--repeats",
-        2,
-        "--json",
-        tmp_path / "c.json",
-    ]
-    outcome = run(*arguments)
-    assert outcome.code == 0, outcome.err
-    figures = json.loads((tmp_path / "c.json").read_text())
-    assert figures["settings"] == {"n_estimators": 12, "num_leaves": 4, "learning_rate": 0.1, "n_jobs": 1}
-    assert (figures["n_train"], figures["n_test"], figures["n_classes"], figures["seed"]) == (75, 75, 3, 0)
-    assert [result["name"] for result in figures["results"]] == ["abcrobustlogit", "robustlogit", "LightGBM", "XGBoost"]
-    for result in figures["results"]:
-        if not result["note"]:
-            assert result["n_errors"] <= 12
-            assert result["error"] == result["n_errors"] / 75
-            assert result["log_loss"] < 0.6
-            line = next(line for line in outcome.out.splitlines() if line.startswith(result["name"]))
-            assert line.split()[1:4] == [str(result["n_errors"]), f"{result['error']:.2%}", f"{result['log_loss']:.4f}"]
-    assert "numba" in figures["versions"]
-    assert "abc-plugins: robustlogit, run 2 of 2" in outcome.err
-
-
-def test_compare_on_a_file(files: Path, run: Callable[..., Outcome]) -> None:
-    command = ["compare", files / "train.csv", "--target", "species", "--drop", "id", "weight"]
-    outcome = run(*command, "--n-estimators", 2, "--test-size", 0.4)
-    assert outcome.code == 0, outcome.err
-    assert outcome.out.startswith(
-        "train.csv: 45 training and 30 test rows (random split, seed 0), 4 features, 3 classes"
-    )
-
-
-def test_a_peer_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, run: Callable[..., Outcome]) -> None:
-    entrants = [contenders()[1], Contender("LightGBM", "a_package_that_does_not_exist", "lgbm", lambda _: None)]
-    monkeypatch.setattr(compare_running, "contenders", lambda: entrants)
-    outcome = run("compare", "iris", "--n-estimators", 2)
-    assert outcome.code == 0
-    assert "LightGBM     not installed: pip install 'abc-plugins[lgbm]'\n" in outcome.out
-
-
-class Oracle:
-    """Predicts given probabilities."""
-
-    def __init__(self, probabilities: Any) -> None:
-        self.probabilities = np.array(probabilities)
-
-    def fit(self, _: Any, y: Any) -> Oracle:
-        assert set(y) == {0, 1}
-        return self
-
-    def predict_proba(self, X: Any) -> Any:
-        return self.probabilities[X[:, 0].astype(int)]
-
-
-def test_errors_and_log_loss_are_those_of_the_test_rows() -> None:
-    X = np.arange(6.0).reshape(6, 1)
-    y = np.array(["a", "b", "a", "b", "a", "unseen"])
-    probabilities = [[1, 0], [0, 1], [0.75, 0.25], [0.5, 0.5], [0, 1], [0.5, 0.5]]
-    dataset = Dataset("tiny", X, y, ["x"], train_index=np.arange(2), test_index=np.arange(2, 6))
-    entrant = Contender("oracle", "abc_plugins", None, lambda _: Oracle(probabilities))
-    result = compare(dataset, CompareSettings(), entrants=[entrant]).results[0]
-    assert result.n_errors == 3
-    assert result.log_loss == pytest.approx(-(np.log(0.75) + np.log(0.5) + 2 * np.log(1e-15)) / 4)
-
-
-def test_contenders_have_the_same_leaves_rounds_and_shrinkage() -> None:
-    settings = CompareSettings(n_estimators=7, num_leaves=5, learning_rate=0.3, n_jobs=1)
-    for entrant in contenders():
-        if entrant.is_installed:
-            params = entrant.make(settings).get_params()
-            assert params["n_estimators"] == 7
-            assert params["learning_rate"] == 0.3
-            assert params.get("num_leaves", params.get("max_leaves")) == 5

@@ -115,6 +115,37 @@ def test_covtype_is_downloaded_only_when_allowed(monkeypatch: pytest.MonkeyPatch
     assert "not the paper's" in dataset.note
 
 
+def test_other_sets_come_from_openml(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(FOLDER_VARIABLE, raising=False)
+    asked = []
+
+    def fetch(name: str, *, version: int, as_frame: bool) -> Any:
+        asked.append((name, version, as_frame))
+        return sklearn.utils.Bunch(data=np.zeros((70000, 1)), target=np.full(70000, "a"), feature_names=["x"])
+
+    monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch)
+    mnist = load("mnist10k", download=True)
+    assert mnist.train_index is not None
+    assert mnist.train_index.tolist() == list(range(60000, 70000))
+    letter = load("letter", download=True)
+    assert letter.train_index is None
+    assert "order of rows is another" in letter.note
+    assert asked == [("mnist_784", 1, False), ("letter", 1, False)]
+
+
+def test_a_download_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(FOLDER_VARIABLE, raising=False)
+
+    def fail() -> None:
+        raise OSError("no network")
+
+    monkeypatch.setattr(sklearn.datasets, "fetch_covtype", fail)
+    with pytest.raises(
+        FileNotFoundError, match=r"'covtype' could not be downloaded \(no network\); set the environment"
+    ):
+        load("covtype", download=True)
+
+
 SPLITS: dict[str, Any] = {
     "covtype": (290506, 290506, 54, 7),
     "mnist10k": (10000, 60000, 784, 10),

@@ -12,6 +12,7 @@ import numpy as np
 
 from abc_plugins.core.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.checks import check_choice
+from abc_plugins.core.pairs import trees_by_round
 from abc_plugins.core.schedule import BaseClassSchedule
 from tuning.metric import TunedMetric
 from tuning.pruning import ABCPruningCallback
@@ -140,17 +141,7 @@ class Engine(ABC):
         """Trees that the schedule grows in so many rounds."""
         options = {name: parameters[name] for name in SCHEDULE if name in parameters}
         schedule = BaseClassSchedule(self.n_classes, **options, adaptive=self.n_classes > 2)
-        losses = [0.0] * self.n_classes
-        grown = 0
-        for _ in range(n_rounds):
-            plan = schedule.plan(losses)
-            n_candidates = len(plan.candidates)
-            if n_candidates:
-                grown += n_candidates * (self.n_classes - 1) - n_candidates * (n_candidates - 1) // 2
-            else:
-                grown += self.n_classes if self.n_classes > 2 else 1
-            schedule.record(plan.candidates[0] if n_candidates else -1)
-        return grown
+        return trees_by_round(schedule, n_rounds)[-1] if n_rounds else 0
 
 
 def engine_class(name: str) -> type[Engine]:

@@ -1,9 +1,21 @@
-"""Head-to-head runs of the native booster and its peers on one split."""
+"""Head-to-head runs: all contenders on the same splits, tables, pictures and a page."""
 
 from __future__ import annotations
 
-from abc_plugins.compare.contenders import CompareSettings, Contender, contenders
-from abc_plugins.compare.report import as_json, as_text
-from abc_plugins.compare.running import Comparison, Result, compare
+from abc_plugins.compare.contenders import Contender, contenders, select
+from abc_plugins.compare.fitting import fit_and_score
+from abc_plugins.compare.running import Plan, run
+from abc_plugins.compare.settings import CompareSettings
+from abc_plugins.compare.tables import BUDGETS, summarise
 
-__all__ = ["CompareSettings", "Comparison", "Contender", "Result", "as_json", "as_text", "compare", "contenders"]
+__all__ = [
+    "BUDGETS",
+    "CompareSettings",
+    "Contender",
+    "Plan",
+    "contenders",
+    "fit_and_score",
+    "run",
+    "select",
+    "summarise",
+]

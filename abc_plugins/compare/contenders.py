@@ -1,41 +1,22 @@
-"""The contenders: classifiers with the same leaves, rounds and shrinkage, everything else as they come."""
+"""The contenders: who they are, and how each is told the common settings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from abc_plugins.core.checks import check_integer, check_real
-
-
-@dataclass(frozen=True)
-class CompareSettings:
-    """What all contenders share.
-
-    Attributes
-    ----------
-    n_estimators : int
-        Rounds, M.
-    num_leaves : int
-        Leaves of a tree, J.
-    learning_rate : float
-        Shrinkage, nu.
-    n_jobs : int
-        Threads.
-    """
-
-    n_estimators: int = 100
-    num_leaves: int = 20
-    learning_rate: float = 0.1
-    n_jobs: int = 1
-
-    def __post_init__(self) -> None:
-        check_integer("n_estimators", self.n_estimators, minimum=1)
-        check_integer("num_leaves", self.num_leaves, minimum=2)
-        check_real("learning_rate", self.learning_rate, above=0.0)
-        check_integer("n_jobs", self.n_jobs, minimum=1)
+from abc_plugins.compare.engines import (
+    CatBoostEngine,
+    Engine,
+    LightGBMEngine,
+    NativeEngine,
+    SklearnEngine,
+    XGBoostEngine,
+)
+from abc_plugins.compare.settings import SEED, CompareSettings
+from abc_plugins.core.checks import fail
 
 
 @dataclass(frozen=True)
@@ -44,73 +25,252 @@ class Contender:
 
     Attributes
     ----------
-    name : str
+    key : str
+        Its name on the command line.
+    title : str
+        Its name in tables and pictures.
     package : str
         The package it needs.
     extra : str or None
-        Our extra that installs the package; None if it is always there.
+        What to install for it; None if it is always there.
+    rival : str or None
+        Key of the same engine without an adaptive base class; None if it has no base class itself.
     make : function
         CompareSettings -> a classifier with scikit-learn's `fit` and `predict_proba`.
+    engine : Engine
+        How to watch it train, and what it predicts after every round.
+    differences : tuple of str
+        What it does differently from the others in spite of the common settings.
     """
 
-    name: str
+    key: str
+    title: str
     package: str
     extra: str | None
+    rival: str | None
     make: Callable[[CompareSettings], Any]
+    engine: Engine
+    differences: tuple[str, ...] = ()
 
     @property
     def is_installed(self) -> bool:
         """Whether its package can be imported."""
         return find_spec(self.package) is not None
 
-
-def contenders() -> list[Contender]:
-    """All contenders, in the order of the table."""
-    return [
-        Contender("abcrobustlogit", "abc_plugins", None, lambda settings: _native("abcrobustlogit", settings)),
-        Contender("robustlogit", "abc_plugins", None, lambda settings: _native("robustlogit", settings)),
-        Contender("LightGBM", "lightgbm", "lgbm", _lightgbm),
-        Contender("XGBoost", "xgboost", "xgb", _xgboost),
-    ]
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether it has an adaptive base class."""
+        return self.rival is not None
 
 
-def _native(method: str, settings: CompareSettings) -> Any:
-    from abc_plugins.classifier import ABCBoostClassifier
+def _given(**parameters: Any) -> dict[str, Any]:
+    """Leave out what is None, so that the contender's own default stands."""
+    return {name: value for name, value in parameters.items() if value is not None}
 
-    return ABCBoostClassifier(
-        method=method,
-        n_estimators=settings.n_estimators,
-        num_leaves=settings.num_leaves,
-        learning_rate=settings.learning_rate,
-        n_jobs=settings.n_jobs,
-        random_state=0,
-    )
+
+def _native(method: str) -> Callable[[CompareSettings], Any]:
+    def make(settings: CompareSettings) -> Any:
+        from abc_plugins.classifier import ABCBoostClassifier
+
+        shared = _given(
+            num_leaves=settings.num_leaves,
+            learning_rate=settings.learning_rate,
+            max_bins=settings.max_bins,
+            leaf_clip=settings.leaf_clip,
+        )
+        schedule = settings.schedule if method.startswith("abc") else {}
+        return ABCBoostClassifier(
+            method=method,
+            n_estimators=settings.rounds,
+            n_jobs=settings.n_jobs,
+            random_state=SEED,
+            **shared,
+            **schedule,
+        )
+
+    return make
+
+
+def _lightgbm_parameters(settings: CompareSettings) -> dict[str, Any]:
+    shared = _given(num_leaves=settings.num_leaves, learning_rate=settings.learning_rate, max_bin=settings.max_bins)
+    return {
+        "n_estimators": settings.rounds,
+        "n_jobs": settings.n_jobs,
+        "random_state": SEED,
+        "verbosity": -1,
+        **shared,
+    }
 
 
 def _lightgbm(settings: CompareSettings) -> Any:
     from lightgbm import LGBMClassifier
 
-    return LGBMClassifier(
-        n_estimators=settings.n_estimators,
-        num_leaves=settings.num_leaves,
-        learning_rate=settings.learning_rate,
-        n_jobs=settings.n_jobs,
-        random_state=0,
-        verbosity=-1,
-    )
+    return LGBMClassifier(**_lightgbm_parameters(settings), **_given(max_delta_step=settings.leaf_clip))
+
+
+def _abc_lightgbm(settings: CompareSettings) -> Any:
+    from abc_plugins.lgbm import ABCLGBMClassifier
+
+    own = _given(leaf_clip=settings.leaf_clip)
+    return ABCLGBMClassifier(**_lightgbm_parameters(settings), **own, **settings.schedule)
+
+
+def _xgboost_parameters(settings: CompareSettings) -> dict[str, Any]:
+    shared = _given(learning_rate=settings.learning_rate, max_bin=settings.max_bins)
+    if settings.num_leaves is not None:
+        # Best-first growth without a limit of the depth is what "the same leaves" means.
+        leaves = {"max_leaves": settings.num_leaves, "max_depth": 0, "grow_policy": "lossguide"}
+        shared = {**shared, **leaves, "tree_method": "hist"}
+    return {"n_estimators": settings.rounds, "n_jobs": settings.n_jobs, "random_state": SEED, **shared}
 
 
 def _xgboost(settings: CompareSettings) -> Any:
     from xgboost import XGBClassifier
 
-    # Leaf-wise growth without a depth limit is what "the same leaves" means here.
-    return XGBClassifier(
-        n_estimators=settings.n_estimators,
-        max_leaves=settings.num_leaves,
-        max_depth=0,
-        grow_policy="lossguide",
-        tree_method="hist",
-        learning_rate=settings.learning_rate,
-        n_jobs=settings.n_jobs,
-        random_state=0,
+    return XGBClassifier(**_xgboost_parameters(settings), **_given(max_delta_step=settings.leaf_clip))
+
+
+def _abc_xgboost(settings: CompareSettings) -> Any:
+    from abc_plugins.xgb import ABCXGBClassifier
+
+    own = _given(leaf_clip=settings.leaf_clip)
+    return ABCXGBClassifier(**_xgboost_parameters(settings), **own, **settings.schedule)
+
+
+def _sklearn(settings: CompareSettings) -> Any:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    shared = _given(
+        max_leaf_nodes=settings.num_leaves, learning_rate=settings.learning_rate, max_bins=settings.max_bins
     )
+    # Its number of threads is set when it is fitted. Rounds are to be equal: no early stopping on large data.
+    return HistGradientBoostingClassifier(max_iter=settings.rounds, early_stopping=False, random_state=SEED, **shared)
+
+
+def _catboost(settings: CompareSettings) -> Any:
+    from catboost import CatBoostClassifier
+
+    shared = _given(learning_rate=settings.learning_rate)
+    if settings.num_leaves is not None:
+        shared |= {"grow_policy": "Lossguide", "max_leaves": settings.num_leaves, "depth": 16}
+    if settings.max_bins is not None:
+        shared["border_count"] = settings.max_bins - 1
+    return CatBoostClassifier(
+        iterations=settings.rounds,
+        thread_count=settings.n_jobs,
+        random_seed=SEED,
+        verbose=False,
+        allow_writing_files=False,
+        **shared,
+    )
+
+
+_ADAPTER = "scores start at 0; which leaf values and guard it uses is in its parameters below"
+_LIGHTGBM = "at least 20 samples and a hessian of 0.001 a leaf"
+_XGBOOST = "at least a hessian of 1 a leaf, and an L2 penalty of 1, in place of a smallest number of samples"
+_FIRST_ORDER = "chooses splits by the first-order gain"
+
+
+def contenders() -> list[Contender]:
+    """All contenders, in the order of the table."""
+    native = NativeEngine()
+    lightgbm, xgboost = LightGBMEngine(), XGBoostEngine()
+    own = "at least 10 samples a leaf; scores start at 0"
+    package = "abc_plugins"
+    return [
+        Contender("mart", "mart", package, None, None, _native("mart"), native, (own, _FIRST_ORDER)),
+        Contender("abcmart", "ABC: abcmart", package, None, "mart", _native("abcmart"), native, (own, _FIRST_ORDER)),
+        Contender("robustlogit", "robustlogit", package, None, None, _native("robustlogit"), native, (own,)),
+        Contender(
+            "abcrobustlogit",
+            "ABC: abcrobustlogit",
+            package,
+            None,
+            "robustlogit",
+            _native("abcrobustlogit"),
+            native,
+            (own,),
+        ),
+        Contender(
+            "lightgbm",
+            "LightGBM",
+            "lightgbm",
+            "'abc-plugins[lgbm]'",
+            None,
+            _lightgbm,
+            lightgbm,
+            (_LIGHTGBM, "scores start at the class frequencies"),
+        ),
+        Contender(
+            "abc-lightgbm",
+            "ABC on LightGBM",
+            "lightgbm",
+            "'abc-plugins[lgbm]'",
+            "lightgbm",
+            _abc_lightgbm,
+            lightgbm,
+            (_LIGHTGBM, _ADAPTER),
+        ),
+        Contender(
+            "xgboost",
+            "XGBoost",
+            "xgboost",
+            "'abc-plugins[xgb]'",
+            None,
+            _xgboost,
+            xgboost,
+            (_XGBOOST, "its hessian is 2p(1 - p): steps half as long at the same learning rate"),
+        ),
+        Contender(
+            "abc-xgboost",
+            "ABC on XGBoost",
+            "xgboost",
+            "'abc-plugins[xgb]'",
+            "xgboost",
+            _abc_xgboost,
+            xgboost,
+            (_XGBOOST, _ADAPTER),
+        ),
+        Contender(
+            "sklearn",
+            "scikit-learn HistGB",
+            "sklearn",
+            None,
+            None,
+            _sklearn,
+            SklearnEngine(),
+            (
+                "has no leaf clip; at least 20 samples a leaf; scores start at the class frequencies",
+                "tells no times of rounds: its seconds are spread evenly over them",
+            ),
+        ),
+        Contender(
+            "catboost",
+            "CatBoost",
+            "catboost",
+            "catboost",
+            None,
+            _catboost,
+            CatBoostEngine(),
+            (
+                "has no leaf clip; a depth of at most 16; an L2 penalty of 3; random scores and bootstrap as they come",
+                "one tree a round serves all classes, with a value for each in every leaf: it counts as one a class",
+            ),
+        ),
+    ]
+
+
+def select(keys: Sequence[str] | None) -> list[Contender]:
+    """Pick contenders by their keys, in the order of the table; None is all that are installed.
+
+    A contender that is named must be installed.
+    """
+    known = {contender.key: contender for contender in contenders()}
+    if keys is None:
+        return [contender for contender in known.values() if contender.is_installed]
+    for key in keys:
+        if key not in known:
+            fail("engines", key, f"some of {', '.join(known)}")
+        if not known[key].is_installed:
+            raise ModuleNotFoundError(f"{key} needs {known[key].package}: pip install {known[key].extra}")
+    return [contender for key, contender in known.items() if key in keys]

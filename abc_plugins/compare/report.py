@@ -1,55 +1,122 @@
-"""A comparison as a table or as JSON."""
+"""A comparison as text, as JSON and as CSV."""
 
 from __future__ import annotations
 
-import dataclasses
+import csv
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from abc_plugins.compare.running import Comparison, Result
+from abc_plugins.core.atomic import replace_file
 
-_HEADINGS = ("method", "errors", "error", "log loss", "seconds")
+HEADINGS = ("method", "test error, %", "log loss", "seconds", "trees", "ms/tree", "rounds", "wins-losses")
+PAIR_HEADINGS = ("ABC against the same engine without", "error, % points", "relative", "wins-losses", "p", "time")
+_POINT_COLUMNS = (
+    *("contender", "split", "seed", "n_train", "n_test", "rounds", "errors", "error", "log_loss", "seconds", "trees"),
+    "ms_per_tree",
+)
 
 
-def as_text(comparison: Comparison) -> str:
-    """Table of the results, with what is needed to repeat it."""
-    settings, seed = comparison.settings, comparison.seed
-    split = "split of the data set" if seed is None else f"random split, seed {seed}"
+def as_text(results: dict[str, Any]) -> str:
+    """Tables of the results, with what is needed to repeat them."""
     lines = [
-        f"{comparison.dataset}: {comparison.n_train} training and {comparison.n_test} test rows ({split}), "
-        f"{comparison.n_features} features, {comparison.n_classes} classes",
-        f"{settings.n_estimators} rounds, {settings.num_leaves} leaves, learning rate {settings.learning_rate:g}, "
-        f"{settings.n_jobs} threads, best time of {comparison.repeats}",
-        *([f"note: {comparison.note}"] if comparison.note else []),
+        *headline(results),
         "",
-        *_aligned([_HEADINGS, *(_cells(result) for result in comparison.results)]),
+        *_aligned([HEADINGS, *map(cells, results["table"])]),
         "",
-        ", ".join(f"{package} {version}" for package, version in comparison.versions.items()),
+        *([*_aligned([PAIR_HEADINGS, *map(pair_cells, results["pairs"])]), ""] if results["pairs"] else []),
+        *notes(results),
+        *(f"not installed: {text}" for text in results["not_installed"]),
+        ", ".join(f"{package} {version}" for package, version in results["machine"]["versions"].items()),
     ]
     return "\n".join(lines)
 
 
-def as_json(comparison: Comparison) -> dict[str, Any]:
-    """Return all figures as plain JSON values."""
-    return dataclasses.asdict(comparison)
+def headline(results: dict[str, Any]) -> list[str]:
+    """What was compared on what, in two lines."""
+    data, settings = results["data"], results["settings"]
+    split = "the data set's own split" if data["own_split"] else f"{data['splits']} random splits, seed {data['seed']}"
+    threads = "1 thread" if settings["n_jobs"] == 1 else f"{settings['n_jobs']} threads"
+    return [
+        f"{data['name']}: {data['n_train']} training and {data['n_test']} test rows ({split}), "
+        f"{data['n_features']} features, {data['n_classes']} classes",
+        f"{settings['rounds']} rounds, {settings['num_leaves']} leaves, learning rate {settings['learning_rate']:g}, "
+        f"{settings['max_bins']} bins, leaf values up to {settings['leaf_clip']:g}, {threads}; {results['budget']}",
+    ]
 
 
-def _cells(result: Result) -> tuple[str, ...]:
-    if result.error is None or result.log_loss is None or result.seconds is None:
-        return (result.name, result.note)
-    return (result.name, f"{result.n_errors}", f"{result.error:.2%}", f"{result.log_loss:.4f}", f"{result.seconds:.2f}")
+def notes(results: dict[str, Any]) -> list[str]:
+    """What to know to read the tables."""
+    several = results["data"]["splits"] > 1
+    tests = sorted({pair["test"] for pair in results["pairs"]})
+    budget = {
+        "equal-rounds": "equal-rounds: every contender has the same number of rounds.",
+        "equal-trees": "equal-trees: every model is cut at the number of trees of the contender that grew the fewest.",
+        "equal-time": "equal-time: every model is cut at the training time of the fastest contender.",
+    }[results["budget"]]
+    lines = [
+        budget,
+        "Errors are means over the splits with their standard error; wins and losses are counted over all splits, in "
+        "the first table against all other contenders."
+        if several
+        else "Wins and losses are against the other contenders.",
+    ]
+    if tests:
+        lines.append(f"p: {', '.join(tests)} of the difference in errors, two-sided.")
+    if results["data"]["note"]:
+        lines.append(f"Data: {results['data']['note']}.")
+    return lines
+
+
+def cells(row: dict[str, Any]) -> tuple[str, ...]:
+    """A row of the first table as text."""
+    return (
+        row["title"],
+        _with_error(100 * row["error"], row["error_se"], 100, "{:.2f}"),
+        _with_error(row["log_loss"], row["log_loss_se"], 1, "{:.4f}"),
+        f"{row['seconds']:.2f}",
+        f"{row['trees']:.0f}",
+        f"{row['ms_per_tree']:.2f}",
+        f"{row['rounds']:.0f}",
+        f"{row['wins']}-{row['losses']}",
+    )
+
+
+def pair_cells(pair: dict[str, Any]) -> tuple[str, ...]:
+    """A row of the second table as text."""
+    return (
+        pair["title"],
+        _with_error(100 * pair["difference"], pair["difference_se"], 100, "{:+.2f}", "{:.2f}"),
+        "" if pair["relative"] is None else f"{pair['relative']:+.0%}",
+        f"{pair['wins']}-{pair['losses']}",
+        "" if pair["p_value"] is None else format_p(pair["p_value"]),
+        f"x{pair['time_ratio']:.2f}",
+    )
+
+
+def format_p(p_value: float) -> str:
+    """Three digits, and what is smaller as a bound."""
+    return "<0.001" if p_value < 0.0005 else f"{p_value:.3f}"
+
+
+def write_csv(path: str | os.PathLike[str], points: Sequence[dict[str, Any]]) -> None:
+    """Write the figures of every fit, one a line."""
+    with replace_file(Path(path), "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, _POINT_COLUMNS)
+        writer.writeheader()
+        writer.writerows(points)
+
+
+def _with_error(value: float, error: float | None, scale: float, shape: str, error_shape: str | None = None) -> str:
+    text = shape.format(value)
+    return text if error is None else f"{text} ± {(error_shape or shape).format(scale * error)}"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of equal columns: names to the left, figures to the right; a row without figures is left as it is."""
-    widths = [max(len(row[index]) for row in rows if len(row) == len(rows[0])) for index in range(len(rows[0]))]
-    widths[0] = max(len(row[0]) for row in rows)
-    lines = []
-    for row in rows:
-        cells = (
-            row[1:]
-            if len(row) < len(rows[0])
-            else [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        )
-        lines.append("  ".join([row[0].ljust(widths[0]), *cells]))
-    return lines
+    """Lines of equal columns: names to the left, figures to the right."""
+    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
+    return [
+        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))])
+        for row in rows
+    ]

@@ -1,126 +1,148 @@
-"""Fit every contender on the same rows, interleaved, and score it on the same test rows."""
+"""Fit every contender on every split, interleaved; what is kept is not fitted again."""
 
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
-import platform
-import time
-from collections.abc import Callable, Sequence
+import hashlib
+import os
+import statistics
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-import abc_plugins
-from abc_plugins.compare.contenders import CompareSettings, Contender, contenders
-from abc_plugins.core.arrays import AnyArray, Floats
-from abc_plugins.core.checks import check_integer
+from abc_plugins.compare.contenders import Contender
+from abc_plugins.compare.fitting import fit_and_score
+from abc_plugins.compare.settings import CompareSettings
+from abc_plugins.compare.store import RunStore
+from abc_plugins.core.arrays import AnyArray
+from abc_plugins.core.checks import check_integer, check_real
 from abc_plugins.datasets import Dataset
+from abc_plugins.machine import describe_machine
 
-_SMALLEST_PROBABILITY = 1e-15
-_WARM_UP_ROUNDS = 12  # ten classic rounds by default, then a search and a kept base
-_PEER_PACKAGES = ("numpy", "numba", "scikit-learn", "lightgbm", "xgboost")
+_WARM_UP_ROWS = 2000
+Progress = Callable[[int, int, str, float], None]
+"""progress(fits done, fits in all, what is fitted now, seconds left or NaN)."""
 
 
 @dataclass(frozen=True)
-class Result:
-    """How a contender did.
+class Plan:
+    """What is compared.
 
     Attributes
     ----------
-    name : str
-    note : str
-        Why there are no figures, if there are none.
-    n_errors : int or None
-        Test rows with a wrong label.
-    error : float or None
-        Their share.
-    log_loss : float or None
-        Mean over the test rows.
-    seconds : float or None
-        Time to fit, the best of all repeats.
+    dataset : Dataset
+    settings : CompareSettings
+    contenders : sequence of Contender
+    splits : int
+        With 1 split and a data set that has its own, that is taken; otherwise splits are random, stratified by class,
+        and train on as large a share as the data set's own.
+    test_size : float or None
+        Share of the test rows of a random split; None is that of the data set's own split, or a half.
+    seed : int
+        Split i is drawn with seed + i.
     """
 
-    name: str
-    note: str = ""
-    n_errors: int | None = None
-    error: float | None = None
-    log_loss: float | None = None
-    seconds: float | None = None
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The results of all contenders and what they were measured on."""
-
-    dataset: str
-    note: str
-    n_train: int
-    n_test: int
-    n_features: int
-    n_classes: int
-    seed: int | None
-    repeats: int
+    dataset: Dataset
     settings: CompareSettings
-    versions: dict[str, str]
-    results: list[Result]
+    contenders: Sequence[Contender]
+    splits: int = 5
+    test_size: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_integer("splits", self.splits, minimum=1)
+        check_integer("seed", self.seed, minimum=0)
+        if self.test_size is not None:
+            check_real("test_size", self.test_size, minimum=0.01, maximum=0.99)
+
+    @property
+    def own_split(self) -> bool:
+        """Whether the data set's own split is used."""
+        return self.splits == 1 and self.test_size is None and self.dataset.train_index is not None
+
+    @property
+    def test_share(self) -> float:
+        """Share of the test rows of random splits."""
+        if self.test_size is not None:
+            return self.test_size
+        if self.dataset.train_index is not None and self.dataset.test_index is not None:
+            used = self.dataset.train_index.size + self.dataset.test_index.size
+            return float(self.dataset.test_index.size / used)
+        return 0.5
+
+    def rows(self, split: int) -> tuple[AnyArray, AnyArray]:
+        """Rows to train and to test on."""
+        if self.own_split:
+            return self.dataset.split()
+        free = dataclasses.replace(self.dataset, train_index=None, test_index=None)
+        return free.split(test_size=self.test_share, seed=self.seed + split)
+
+    def subject(self) -> dict[str, Any]:
+        """What the kept fits must agree on."""
+        X, y = self.dataset.X, self.dataset.y
+        digest = hashlib.sha256(np.ascontiguousarray(X).tobytes() + "\0".join(map(str, y.tolist())).encode())
+        return {
+            "data": {"name": self.dataset.name, "shape": list(X.shape), "sha256": digest.hexdigest()},
+            "settings": dataclasses.asdict(self.settings),
+            "splits": {
+                "seed": self.seed,
+                "test share": None if self.own_split else round(self.test_share, 6),
+                "own split": self.own_split,
+            },
+            "machine": describe_machine(),
+        }
 
 
-def compare(
-    dataset: Dataset,
-    settings: CompareSettings,
-    *,
-    test_size: float = 0.5,
-    seed: int = 0,
-    repeats: int = 1,
-    entrants: Sequence[Contender] | None = None,
-    progress: Callable[[str], None] = lambda _: None,
-) -> Comparison:
-    """Compare all contenders on one data set.
+def run(
+    plan: Plan, folder: str | os.PathLike[str], *, fresh: bool = False, progress: Progress = lambda *_: None
+) -> list[dict[str, Any]]:
+    """Do all fits of a plan that the folder does not have yet.
 
     Parameters
     ----------
-    dataset : Dataset
-    settings : CompareSettings
-    test_size, seed : float and int
-        Of the random split, if the data set has no split of its own.
-    repeats : int, default=1
-        How often each one is fitted; contenders take turns, and the best time counts.
-    entrants : sequence of Contender, optional
-        All by default.
+    plan : Plan
+    folder : path
+        Where the fits are kept.
+    fresh : bool, default=False
+        Drop what is there.
     progress : function, optional
-        Told what is being done.
+
+    Returns
+    -------
+    list of dict
+        The fits of all splits and contenders, in this order; see `fit_and_score`.
     """
-    check_integer("repeats", repeats, minimum=1)
-    train, test = dataset.split(test_size=test_size, seed=seed)
-    classes = np.unique(dataset.y[train])
-    codes = _codes(dataset.y, classes)
-    X_train, y_train = dataset.X[train], codes[train]
-    entrants = contenders() if entrants is None else entrants
-    _warm_up([entrant for entrant in entrants if entrant.is_installed], X_train, y_train, settings, progress)
+    store = RunStore(folder, plan.subject(), fresh=fresh)
+    order = [(contender, split) for split in range(plan.splits) for contender in plan.contenders]
+    todo = [(contender, split) for contender, split in order if (contender.key, split) not in store.runs]
+    n_kept = len(order) - len(todo)
+    if todo:
+        progress(n_kept, len(order), "warming up", float("nan"))
+        _warm_up(plan, {contender.key: contender for contender, _ in todo}.values())
+    for done, (contender, split) in enumerate(todo):
+        left = _seconds_left(store, [contender.key for contender, _ in todo[done:]])
+        progress(n_kept + done, len(order), f"{contender.title}, split {split + 1} of {plan.splits}", left)
+        store.add(_fit(plan, contender, split))
+    progress(len(order), len(order), "done", 0.0)
+    return [store.runs[contender.key, split] for contender, split in order]
 
-    def run(entrant: Contender, repeat: int) -> Result:
-        if not entrant.is_installed:
-            return Result(entrant.name, f"not installed: pip install 'abc-plugins[{entrant.extra}]'")
-        progress(f"{entrant.name}, run {repeat + 1} of {repeats}")
-        model, seconds = _timed_fit(entrant.make(settings), X_train, y_train)
-        return _score(entrant.name, model.predict_proba(dataset.X[test]), codes[test], seconds)
 
-    runs = [[run(entrant, repeat) for entrant in entrants] for repeat in range(repeats)]
-    return Comparison(
-        dataset=dataset.name,
-        note=dataset.note,
-        n_train=train.size,
-        n_test=test.size,
-        n_features=dataset.X.shape[1],
-        n_classes=classes.size,
-        seed=None if dataset.train_index is not None else seed,
-        repeats=repeats,
-        settings=settings,
-        versions=_versions(),
-        results=[min(own_runs, key=lambda result: result.seconds or 0.0) for own_runs in zip(*runs, strict=True)],
-    )
+def _fit(plan: Plan, contender: Contender, split: int) -> dict[str, Any]:
+    train, test = plan.rows(split)
+    classes = np.unique(plan.dataset.y[train])
+    codes = _codes(plan.dataset.y, classes)
+    X, X_test = plan.dataset.X[train], plan.dataset.X[test]
+    return {
+        "contender": contender.key,
+        "split": split,
+        "seed": None if plan.own_split else plan.seed + split,
+        "n_train": int(train.size),
+        "n_test": int(test.size),
+        "classes": [str(label) for label in classes.tolist()],
+        **fit_and_score(contender, plan.settings, X, codes[train], X_test, codes[test]),
+    }
 
 
 def _codes(y: AnyArray, classes: AnyArray) -> AnyArray:
@@ -129,34 +151,27 @@ def _codes(y: AnyArray, classes: AnyArray) -> AnyArray:
     return np.array([index.get(label, -1) for label in y.tolist()])
 
 
-def _warm_up(
-    entrants: Sequence[Contender], X: AnyArray, y: AnyArray, settings: CompareSettings, progress: Callable[[str], None]
-) -> None:
-    """Import packages and compile kernels before the clock runs: past the warm-up rounds, on the same data."""
-    progress("warming up")
-    for entrant in entrants:
-        entrant.make(dataclasses.replace(settings, n_estimators=min(settings.n_estimators, _WARM_UP_ROUNDS))).fit(X, y)
+def _warm_up(plan: Plan, contenders: Iterable[Contender]) -> None:
+    """Import packages and compile kernels before the clock runs: a classic round, a search, a kept base."""
+    train, _ = plan.rows(0)
+    order = np.random.default_rng(plan.seed).permutation(train.size)
+    rows = train[order[:_WARM_UP_ROWS]]
+    classes, y = np.unique(plan.dataset.y[rows], return_inverse=True)
+    short = dataclasses.replace(plan.settings, rounds=min(plan.settings.rounds, 4))
+    searching = dataclasses.replace(short, search=min(2, classes.size), gap=1, warmup=1)
+    for contender in contenders:
+        model = contender.make(searching if contender.is_adaptive else short)
+        model.fit(plan.dataset.X[rows], y)
+        model.predict_proba(plan.dataset.X[rows[:10]])
 
 
-def _timed_fit(model: Any, X: AnyArray, y: AnyArray) -> tuple[Any, float]:
-    start = time.perf_counter()
-    model.fit(X, y)
-    return model, time.perf_counter() - start
-
-
-def _score(name: str, probabilities: Floats, codes: AnyArray, seconds: float) -> Result:
-    known = codes >= 0
-    own = np.where(known, probabilities[np.arange(codes.size), codes], 0.0)
-    n_errors = int((probabilities.argmax(axis=1) != codes).sum())
-    log_loss = float(-np.log(np.maximum(own, _SMALLEST_PROBABILITY)).mean())
-    return Result(name, "", n_errors, n_errors / codes.size, log_loss, seconds)
-
-
-def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version(), "abc-plugins": abc_plugins.__version__}
-    for package in _PEER_PACKAGES:
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            versions[package] = "not installed"
-    return versions
+def _seconds_left(store: RunStore, keys: Sequence[str]) -> float:
+    """Estimate by what fits of the same contender took, or else by the mean of all; NaN before the first."""
+    taken: dict[str, list[float]] = {}
+    for (key, _), fit in store.runs.items():
+        taken.setdefault(key, []).append(sum(fit["phases"].values()))
+    if not taken:
+        return float("nan")
+    means = {key: statistics.fmean(seconds) for key, seconds in taken.items()}
+    overall = statistics.fmean(means.values())
+    return sum(means.get(key, overall) for key in keys)

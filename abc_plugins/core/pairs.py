@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc_plugins.core.schedule import CLASSIC, RoundPlan
+from abc_plugins.core.schedule import CLASSIC, BaseClassSchedule, RoundPlan
 
 Pair = tuple[int, int]
 """(plus, minus); minus is CLASSIC for a tree that lowers no score."""
@@ -31,3 +31,15 @@ def distinct_pairs(plan: RoundPlan, n_classes: int) -> list[Pair]:
         for pair in base_pairs(base, n_classes):
             pairs.setdefault(frozenset(pair), pair)
     return list(pairs.values())
+
+
+def trees_by_round(schedule: BaseClassSchedule, n_rounds: int) -> list[int]:
+    """Distinct trees that a schedule grows until the end of each of its next rounds, trials included."""
+    schedule = BaseClassSchedule.from_state(schedule.to_state())
+    losses = [0.0] * schedule.n_classes
+    grown = [0]
+    for _ in range(n_rounds):
+        plan = schedule.plan(losses)
+        grown.append(grown[-1] + len(distinct_pairs(plan, schedule.n_classes)))
+        schedule.record(CLASSIC if plan.is_classic else plan.candidates[0])
+    return grown[1:]

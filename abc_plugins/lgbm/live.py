@@ -38,6 +38,11 @@ class LiveBooster(lgb.Booster):
             raise RuntimeError("The run has not started.")
         return finish(self._trainer.model(), best_round=0, layout=self._trainer.params.options.layout)
 
+    def round_pairs(self) -> list[list[tuple[int, int]]]:
+        """Classes (plus, minus) of the trees of every round of this run, in their order in the finished model."""
+        rounds = () if self._trainer is None else self._trainer.rounds
+        return [[(tree.plus, tree.minus) for tree in trees] for trees in rounds]
+
     def current_iteration(self) -> int:
         """Count the rounds done."""
         return 0 if self._trainer is None else self._trainer.n_rounds
