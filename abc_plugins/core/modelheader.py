@@ -43,8 +43,27 @@ def encode_header(header: Mapping[str, Any]) -> bytes:
     TypeError, ValueError
         For what cannot be stored, naming where it is.
     """
-    plain = {name: _to_json(value, name) for name, value in header.items() if name != "classes"}
-    plain["classes"] = _encode_classes(header["classes"])
+    plain = {name: value for name, value in header.items() if name != "classes"}
+    return encode_values(plain, classes=_encode_classes(header["classes"]))
+
+
+def decode_header(text: bytes) -> dict[str, Any]:
+    """Read what `encode_header` wrote, refusing everything else.
+
+    Raises
+    ------
+    ModelFormatError
+    """
+    header = decode_values(text)
+    if "classes" not in header:
+        raise ModelFormatError("the header must be an object with classes.")
+    header["classes"] = _decode_classes(header["classes"])
+    return header
+
+
+def encode_values(values: Mapping[str, Any], **more: Any) -> bytes:
+    """Turn a mapping of names and values into JSON text; `more` is JSON already."""
+    plain = {name: _to_json(value, name) for name, value in values.items()} | more
     text = json.dumps(plain, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")
     if len(text) > MAX_HEADER_BYTES:
         raise ValueError(
@@ -54,8 +73,8 @@ def encode_header(header: Mapping[str, Any]) -> bytes:
     return text
 
 
-def decode_header(text: bytes) -> dict[str, Any]:
-    """Read what `encode_header` wrote, refusing everything else.
+def decode_values(text: bytes) -> dict[str, Any]:
+    """Read what `encode_values` wrote, refusing everything else.
 
     Raises
     ------
@@ -69,16 +88,13 @@ def decode_header(text: bytes) -> dict[str, Any]:
             parse_float=_finite_float,
             parse_int=_short_int,
         )
-        if not isinstance(plain, dict) or "classes" not in plain:
-            raise ModelFormatError("the header must be an object with classes.")
-        classes = _decode_classes(plain.pop("classes"))
-        header = {name: _from_json(value) for name, value in plain.items()}
+        if not isinstance(plain, dict):
+            raise ModelFormatError("the header must be an object.")
+        return {name: _from_json(value) for name, value in plain.items()}
     except ModelFormatError:
         raise
     except (ValueError, RecursionError) as error:
         raise ModelFormatError(f"the header is not valid JSON: {error}") from error
-    header["classes"] = classes
-    return header
 
 
 def check_header(header: Mapping[str, Any], n_rounds: int) -> None:
