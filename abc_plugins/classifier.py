@@ -347,7 +347,13 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
 
     def _draw_seed(self, resumption: Resumption | None) -> int:
         """Seed of this training; without a seed of the user's, a resumed training keeps its own."""
-        random = check_random_state(self.random_state)
+        try:
+            if isinstance(self.random_state, bool | np.bool_):
+                raise TypeError("a truth value is no seed")
+            random = check_random_state(self.random_state)
+        except (TypeError, ValueError) as error:
+            allowed = "None, a whole number from 0 to 2**32 - 1 or a numpy.random.RandomState"
+            raise type(error)(f"random_state must be {allowed}; got {self.random_state!r}.") from error
         if resumption is not None and not isinstance(self.random_state, Integral):
             return resumption.seed
         return int(random.randint(2**31 - 1))
