@@ -31,8 +31,6 @@ def check_fit_arguments(X: Any, y: Any, sample_weight: Any) -> None:
     if hasattr(y, "__cuda_array_interface__"):
         return
     labels = np.asarray(y)
-    if labels.ndim != 1 and labels.shape[1:] != (1,):
-        raise ValueError(f"y should be a 1d array, got an array of shape {labels.shape} instead.")
     missing = labels == None if labels.dtype == object else np.zeros(1, bool)  # noqa: E711  (element by element)
     if np.any(missing) or (labels.dtype.kind in "fO" and bool((labels != labels).any())):
         raise ValueError("Input y contains NaN or None, which are no classes.")

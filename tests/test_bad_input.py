@@ -76,7 +76,6 @@ FIT: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "no labels": ((X, None), {}, "y is None"),
     "missing label": ((X, replaced(Y, None, object)), {}, r"\by contains"),
     "NaN label": ((X, replaced(Y, np.nan)), {}, r"\by contains"),
-    "labels of two dimensions": ((X, np.c_[Y, Y]), {}, "y should be a 1d array"),
     "fewer labels": ((X, Y[1:]), {}, r"number(s)? of samples.*47"),
     "negative weight": ((X, Y), {"sample_weight": replaced(ONES, -1)}, r"sample_weight\[0\] must be 0 or larger"),
     "NaN weight": ((X, Y), {"sample_weight": replaced(ONES, np.nan)}, "sample_weight contains NaN"),
@@ -160,6 +159,7 @@ OTHER: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: native().fit(pandas.DataFrame(X, columns=["a", "a", "b"]), Y),
         "X must have unique column names",
     ),
+    "labels of two dimensions": (lambda: native().fit(X, np.c_[Y, Y]), "y should be a 1d array"),
     "continuous labels": (lambda: native().fit(X, Y + 0.5), "continuous. y has numbers with a fraction"),
     "one class": (lambda: native().fit(X, 0 * Y), "y must have at least two classes; got one class: 0"),
     "unknown parameter": (lambda: ABCBoostClassifier(depth=3), "unexpected keyword argument 'depth'"),
@@ -195,6 +195,7 @@ OTHER: dict[str, tuple[Callable[[], Any], str]] = {
     "no rows at predict": (lambda: native().fit(X, Y).predict(X[:0]), r"X: .*0 sample\(s\)"),
     "infinite at predict": (lambda: native().fit(X, Y).predict_proba(INFINITE), "X contains infinity"),
     # the LightGBM adapter
+    "lgb labels of two dimensions": (lambda: on_lightgbm().fit(X, np.c_[Y, Y]), "y should be a 1d array"),
     "lgb params": (lambda: train_lgb([1]), "params must be a dict, or None; got 'list'"),
     "lgb train_set": (lambda: train_lgb(data=X), r"train_set must be a lightgbm\.Dataset"),
     "lgb valid_sets": (lambda: train_lgb(valid_sets=[X]), r"valid_sets must be lightgbm\.Dataset"),

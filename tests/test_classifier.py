@@ -602,6 +602,7 @@ def test_only_a_fitted_model_is_saved_and_only_a_model_is_loaded(tmp_path):
         ("subsample", 1.1, ValueError, "a number larger than 0 and at most 1; got 1.1"),
         ("colsample", 0, ValueError, "a number larger than 0 and at most 1; got 0"),
         ("colsample", 2, ValueError, "a number larger than 0 and at most 1; got 2"),
+        ("trim", -0.1, ValueError, "a number at least 0"),
         ("class_weight", 3, TypeError, "a dict of labels and weights"),
         ("early_stopping_rounds", 0, ValueError, "a whole number of at least 1; got 0"),
         ("validation_fraction", 0, ValueError, "a number larger than 0 and at most 0.9; got 0"),
