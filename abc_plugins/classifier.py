@@ -29,6 +29,7 @@ from abc_plugins.tables import encode_labels, read_features, read_labels, read_w
 from abc_plugins.training import TrainingRun, train
 from abc_plugins.weights import combine_weights
 
+_MAX_THREADS = 4096
 _VALIDATION_NAME = "validation"
 
 
@@ -336,6 +337,11 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         names = set(Settings.__dataclass_fields__) - {"seed"}
         return check_settings(seed=seed, **{name: getattr(self, name) for name in names})
 
+    def _check_all_parameters(self) -> None:
+        """Check that the parameters, as far as they do not depend on data, could be those of a fit."""
+        self._check_parameters(seed=0)
+        self._n_threads()
+
     def _read_checkpoint(self, resume_from: Any) -> Resumption | None:
         if resume_from is None:
             return None
@@ -359,7 +365,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         return int(random.randint(2**31 - 1))
 
     def _n_threads(self) -> int:
-        if self.n_jobs is not None and check_integer("n_jobs", self.n_jobs) == 0:
+        if self.n_jobs is not None and check_integer("n_jobs", self.n_jobs, maximum=_MAX_THREADS) == 0:
             fail("n_jobs", 0, "a whole number other than 0, or None")
         return resolve_n_jobs(self.n_jobs)
 

@@ -23,6 +23,7 @@ _KIND = "ABCBoostClassifier"
 
 def save_classifier(classifier: ABCBoostClassifier, path: str | os.PathLike[str]) -> None:
     """Write a fitted classifier to a file."""
+    classifier._check_all_parameters()  # what they are set to after the fit, too: it could not be loaded again
     names = getattr(classifier, "feature_names_in_", None)
     run = TrainingRun(
         model=classifier.model_,
@@ -69,6 +70,10 @@ def load_classifier(cls: type[ABCBoostClassifier], path: str | os.PathLike[str])
     except ModelFormatError as error:
         raise ModelFormatError(f"{os.fspath(path)} is not a valid model file: {error}") from error
     classifier = cls(**header["params"])
+    try:
+        classifier._check_all_parameters()
+    except (TypeError, ValueError) as error:
+        raise ModelFormatError(f"{os.fspath(path)} is not a valid model file: {error}") from error
     run = TrainingRun(
         model=TreeEnsemble.from_flat(header["classes"].size, header["n_features"], trees),
         base_classes=header["base_classes"],
