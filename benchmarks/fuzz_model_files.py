@@ -234,7 +234,8 @@ def _reader(name: str, seed: int, first: int, last: int, megabytes: int, pipe: A
     if not target.sealed:  # LightGBM and XGBoost write about every file
         for stream in (1, 2):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
-    with tempfile.TemporaryDirectory() as folder:
+    in_memory = "/dev/shm" if os.path.isdir("/dev/shm") else None  # a disk takes longer than everything else
+    with tempfile.TemporaryDirectory(dir=in_memory) as folder:
         seeds = target.seeds(Path(folder))
         path = Path(folder) / f"case{target.suffix}"
         for valid in seeds:  # compiles, and loads all libraries, before memory is limited
