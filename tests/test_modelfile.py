@@ -462,6 +462,14 @@ def test_headers_that_are_no_headers(text: bytes, message: str) -> None:
         from_bytes(with_header(text, to_bytes(*fixed_model())))
 
 
+@pytest.mark.parametrize("label", [{"$float": "nan"}, {"$float": "inf"}, -(2**63) - 1, None, [], {"$items": []}])
+def test_labels_that_cannot_be_stored_cannot_be_loaded(label: Any) -> None:
+    data = to_bytes(*fixed_model())
+    header = header_of(data) | {"classes": {"dtype": "object", "labels": [label, 1, 2, 3]}}
+    with pytest.raises(ModelFormatError, match="classes must have labels of dtype object"):
+        from_bytes(with_header(json.dumps(header).encode(), data))
+
+
 def test_check_header_takes_what_a_classifier_has() -> None:
     header, _ = fixed_model()
     check_header(header, 2)

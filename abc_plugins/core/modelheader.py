@@ -250,11 +250,16 @@ def _encode_label(label: Any) -> bool | int | float | str:
     label = label.item() if isinstance(label, np.generic) else label
     if not isinstance(label, bool | int | float | str):
         raise _unstorable(f"the label {label!r} of type {type(label).__name__}")
-    if isinstance(label, int) and not -(2**63) <= label < 2**64:
-        raise _unstorable(f"the label {label}, which has more than 64 bits,")
-    if isinstance(label, float) and not math.isfinite(label):
-        raise _unstorable(f"the label {label}")
+    if not _is_storable(label):
+        raise _unstorable(f"the label {label}" + (", which has more than 64 bits," if isinstance(label, int) else ""))
     return label
+
+
+def _is_storable(label: bool | int | float | str) -> bool:
+    """Whether a label can be told apart from others, and fits into 64 bits."""
+    if isinstance(label, float):
+        return math.isfinite(label)
+    return not isinstance(label, int) or -(2**63) <= label < 2**64
 
 
 def _unstorable(what: str) -> TypeError:
@@ -282,7 +287,7 @@ def _decode_classes(stored: Any) -> AnyArray:
 
 def _fits(label: Any, dtype: np.dtype[Any]) -> bool:
     if dtype.kind == "O":
-        return isinstance(label, bool | int | float | str)
+        return isinstance(label, bool | int | float | str) and _is_storable(label)
     if dtype.kind == "U":
         return isinstance(label, str) and 4 * len(label) <= dtype.itemsize and not label.endswith("\0")
     if type(label) not in _NUMBER_KINDS[dtype.kind]:
