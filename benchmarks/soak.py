@@ -255,11 +255,11 @@ def _rare_class() -> ABCBoostClassifier:
     return fitted
 
 
-def _saturated() -> ABCBoostClassifier:
+def _saturated(n_rounds: int = 800) -> ABCBoostClassifier:
     rng = np.random.default_rng(0)
     y = np.arange(300) % 3
     X = y[:, None] + 0.01 * rng.normal(size=(300, 2))
-    options = {"n_estimators": 800, "learning_rate": 0.5}
+    options = {"n_estimators": n_rounds, "learning_rate": 0.5}
     # Without guard and clip the paper's algorithm diverges here; even then all numbers are finite.
     wild = model(**options, guard=False, leaf_clip=None).fit(X, y)
     _require(bool(np.isfinite(wild.train_loss_).all() and np.isfinite(wild.predict_proba(X)).all()), "finite numbers")

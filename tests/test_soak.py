@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import signal
 import sys
 from collections import Counter
 from pathlib import Path
@@ -45,6 +47,13 @@ def load_cases(fuzzer: Any, name: str, n_cases: int, folder: Path) -> Counter[st
     return outcomes
 
 
+@pytest.fixture
+def no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk takes longer than everything else."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+
+@pytest.mark.usefixtures("no_sync")
 @pytest.mark.filterwarnings("ignore:.*feature names:UserWarning")
 def test_changed_model_files_load_or_are_refused(fuzzer: Any, tmp_path: Path) -> None:
     outcomes = load_cases(fuzzer, "model", 800, tmp_path)
@@ -52,6 +61,7 @@ def test_changed_model_files_load_or_are_refused(fuzzer: Any, tmp_path: Path) ->
     assert outcomes["loaded"] > 20
 
 
+@pytest.mark.usefixtures("no_sync")
 @pytest.mark.filterwarnings("ignore:.*feature names:UserWarning")
 def test_changed_checkpoints_resume_or_are_refused(fuzzer: Any, tmp_path: Path) -> None:
     outcomes = load_cases(fuzzer, "checkpoint", 300, tmp_path)
@@ -78,9 +88,6 @@ def crash_at_three(_name: str, _seed: int, first: int, last: int, _megabytes: in
     """A reader that dies at case 3."""
     for case in range(first, last):
         if case == 3:
-            import os
-            import signal
-
             os.kill(os.getpid(), signal.SIGSEGV)
         pipe.send(("refused", None, 1.0))
 
@@ -113,16 +120,15 @@ def test_company_changes_nothing(soak: Any) -> None:
 
 
 def test_memory_is_flat(soak: Any) -> None:
-    X, y = soak.make_data()
-    for _ in range(5):
-        soak.model(n_jobs=2).fit(X, y).predict(X)
-    before = soak.resident_megabytes()
-    for _ in range(20):
-        soak.model(n_jobs=2).fit(X, y).predict(X)
+    X, y = soak.make_data(n_samples=100)
+    for number in range(40):
+        soak.model(n_jobs=2, n_estimators=3).fit(X, y).predict(X)
+        if number == 9:
+            before = soak.resident_megabytes()
     assert soak.resident_megabytes() < before + 10.0
 
 
 def test_saturated_probabilities(soak: Any) -> None:
-    fitted = soak._saturated()
+    fitted = soak._saturated(200)
     assert fitted.train_loss_[-1] == 0.0
     assert np.isfinite(fitted.model_.flat().value).all()
