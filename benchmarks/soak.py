@@ -73,7 +73,7 @@ def resident_megabytes() -> float:
 
 def kill(times: int) -> tuple[list[str], list[Row], bool]:
     """Kill a training again and again, each time going on from its checkpoint."""
-    n_rounds, every = 40 * times, 3
+    n_rounds, every = 20 * times, 3
     X, y = make_data()
     options = {"n_estimators": n_rounds, "subsample": 0.7, "learning_rate": 0.02, "early_stopping_rounds": n_rounds}
     straight = digest(model(**options).fit(X, y), X)
@@ -83,7 +83,7 @@ def kill(times: int) -> tuple[list[str], list[Row], bool]:
         path = Path(folder) / "run.checkpoint"
         done = 0
         while killed < times:
-            seen = _train_and_kill(options, X, y, path, every, float(rng.uniform(0.01, 0.5)))
+            seen = _train_and_kill(options, X, y, path, every, rng)
             killed += 1
             leftovers += sum(name.endswith(".tmp") for name in os.listdir(folder))
             if not path.exists():
@@ -111,8 +111,11 @@ def kill(times: int) -> tuple[list[str], list[Row], bool]:
     return ["", "figure"], rows, good
 
 
-def _train_and_kill(options: dict[str, Any], X: Any, y: Any, path: Path, every: int, seconds: float) -> int:
-    """Train in a process that is killed after `seconds`; the number of rounds it had finished."""
+def _train_and_kill(options: dict[str, Any], X: Any, y: Any, path: Path, every: int, rng: np.random.Generator) -> int:
+    """Train in a process that is killed at some moment; the number of rounds it had finished.
+
+    The moment is so many rounds and a part of a round after the start, however busy the machine is.
+    """
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -121,11 +124,15 @@ def _train_and_kill(options: dict[str, Any], X: Any, y: Any, path: Path, every: 
         os._exit(0)
     os.close(writer)
     before = len(load_checkpoint(path).model_header["base_classes"]) if path.exists() else 0
-    time.sleep(seconds)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    with os.fdopen(reader, "rb") as file:
-        return before + len(file.read())
+    n_rounds = int(rng.integers(0, 13))
+    with os.fdopen(reader, "rb", buffering=0) as file:
+        started = time.perf_counter()
+        seen = sum(len(file.read(1)) for _ in range(n_rounds))
+        a_round = (time.perf_counter() - started) / max(n_rounds, 1)
+        time.sleep(float(rng.uniform(0.0, 2.0)) * max(a_round, 0.005))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        return before + seen + len(file.read())
 
 
 # ----------------------------------------------------------------------------------------------------- fits

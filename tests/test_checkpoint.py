@@ -17,6 +17,7 @@ import pytest
 
 from abc_plugins import ABCBoostClassifier, ModelFormatError
 from abc_plugins.callbacks import Callback, checkpoint, early_stopping, record_evaluation
+from abc_plugins.cli import main
 from abc_plugins.core import checkpoint as checkpoint_file
 
 OPTIONS = {
@@ -214,6 +215,22 @@ def test_every_so_many_rounds_or_seconds(data, tmp_path, monkeypatch):
     assert fit(every_seconds=0) == list(range(1, 13))
     assert fit(every_seconds=1e9) == [12]
     assert fit(every_rounds=7, every_seconds=1e9) == [7, 12]
+
+
+def test_the_command_line_goes_on_where_it_was_killed(data, tmp_path):
+    rows = [",".join([*map(repr, row), f"c{label}"]) for row, label in zip(data.X.tolist(), data.y, strict=True)]
+    (tmp_path / "data.csv").write_text("\n".join(["a,b,c,d,y", *rows]))
+    arguments = ["fit", str(tmp_path / "data.csv"), "--target", "y", "--quiet", "--n-estimators", "8", "--search", "1"]
+    arguments += ["--subsample", "0.5", "--random-state", "1", "--checkpoint", str(tmp_path / "run")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ABCBoostClassifier, "save_model", lambda *_: (_ for _ in ()).throw(OSError("killed")))
+        assert main([*arguments, "--out", str(tmp_path / "model")]) == 1
+    assert len(ABCBoostClassifier.load_model(tmp_path / "run").base_classes_) == 8
+    assert main([*arguments, "--out", str(tmp_path / "model"), "--gap", "3"]) == 1  # another training
+    assert main([*arguments, "--out", str(tmp_path / "model")]) == 0
+    assert not (tmp_path / "run").exists()
+    assert main([*arguments, "--out", str(tmp_path / "straight")]) == 0
+    assert (tmp_path / "model").read_bytes() == (tmp_path / "straight").read_bytes()
 
 
 # ---------------------------------------------------------------------------------------------- refused

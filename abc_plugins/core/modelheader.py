@@ -21,6 +21,9 @@ from abc_plugins.core.schedule import CLASSIC
 MAX_HEADER_BYTES = 2**25
 """Parsed JSON takes up to some twenty times the memory of its text, so that a header of any size would be a bomb."""
 
+_MAX_CONTAINERS = 2**20
+"""Brackets in a header: a list or dict of nothing takes three bytes of text, but some hundred of memory."""
+
 _MAX_FEATURES = 2**24
 _MAX_LABEL_BYTES = 2**26
 _FLOAT, _ITEMS = "$float", "$items"
@@ -65,6 +68,11 @@ def encode_values(values: Mapping[str, Any], **more: Any) -> bytes:
     """Turn a mapping of names and values into JSON text; `more` is JSON already."""
     plain = {name: _to_json(value, name) for name, value in values.items()} | more
     text = json.dumps(plain, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")
+    if text.count(b"[") + text.count(b"{") > _MAX_CONTAINERS:
+        raise ValueError(
+            f"the model's header (feature names, classes, losses, metrics) has more than {_MAX_CONTAINERS} lists, dicts "
+            "and brackets in names; use shorter feature names."
+        )
     if len(text) > MAX_HEADER_BYTES:
         raise ValueError(
             f"the model's header (feature names, classes, losses, metrics) has {len(text)} bytes, more than the "
@@ -80,6 +88,8 @@ def decode_values(text: bytes) -> dict[str, Any]:
     ------
     ModelFormatError
     """
+    if text.count(b"[") + text.count(b"{") > _MAX_CONTAINERS:
+        raise ModelFormatError(f"the header has more than {_MAX_CONTAINERS} lists and dicts.")
     try:
         plain = json.loads(
             text.decode("ascii"),
