@@ -70,8 +70,8 @@ def encode_values(values: Mapping[str, Any], **more: Any) -> bytes:
     text = json.dumps(plain, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")
     if text.count(b"[") + text.count(b"{") > _MAX_CONTAINERS:
         raise ValueError(
-            f"the model's header (feature names, classes, losses, metrics) has more than {_MAX_CONTAINERS} lists, dicts "
-            "and brackets in names; use shorter feature names."
+            f"the model's header (feature names, classes, losses, metrics) has more than {_MAX_CONTAINERS} lists, dicts"
+            " and brackets in names; use shorter feature names."
         )
     if len(text) > MAX_HEADER_BYTES:
         raise ValueError(
