@@ -608,7 +608,7 @@ def test_only_a_fitted_model_is_saved_and_only_a_model_is_loaded(tmp_path):
         ("validation_fraction", 0, ValueError, "a number larger than 0 and at most 0.9; got 0"),
         ("validation_fraction", 1, ValueError, "a number larger than 0 and at most 0.9; got 1"),
         ("n_jobs", 0, ValueError, "a whole number other than 0, or None; got 0"),
-        ("n_jobs", 1.5, TypeError, "a whole number; got 1.5"),
+        ("n_jobs", 1.5, TypeError, "a whole number of at most 4096; got 1.5"),
         ("random_state", "seed", ValueError, "None, a whole number from 0 to .*; got 'seed'"),
         ("random_state", -1, ValueError, "None, a whole number from 0 to .*; got -1"),
         ("random_state", True, TypeError, "None, a whole number from 0 to .*; got True"),
