@@ -272,7 +272,7 @@ def run(name: str, seed: int, last: int, megabytes: int, tally: Tally, save: Cal
         )
         reader.start()
         theirs.close()
-        for outcome, failure, peak in _reports(reader, ours, tally):
+        for outcome, failure, peak in _reports(reader, ours, tally, last):
             tally.outcomes[outcome] += 1
             tally.failures += [failure] if failure else []
             tally.peak_megabytes = max(tally.peak_megabytes, peak)
@@ -284,10 +284,10 @@ def run(name: str, seed: int, last: int, megabytes: int, tally: Tally, save: Cal
     save(tally)
 
 
-def _reports(reader: Any, pipe: Any, tally: Tally) -> Iterator[tuple[str, str | None, float]]:
+def _reports(reader: Any, pipe: Any, tally: Tally, last: int) -> Iterator[tuple[str, str | None, float]]:
     """Outcome, error and peak memory of every case that a reader reads, and of the one that ended it, if one did."""
     patience = 600.0  # for compilation, once
-    while True:
+    while tally.next_case < last:
         if not pipe.poll(patience):
             reader.kill()
             yield "HUNG", f"case {tally.next_case}: no answer in {patience:g} s", 0.0
@@ -298,7 +298,7 @@ def _reports(reader: Any, pipe: Any, tally: Tally) -> Iterator[tuple[str, str | 
             break
         patience = SECONDS_A_CASE
     reader.join()
-    if reader.exitcode != 0:
+    if tally.next_case < last:
         yield "CRASHED", f"case {tally.next_case}: the reader ended with code {reader.exitcode}", 0.0
 
 
