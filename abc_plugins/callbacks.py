@@ -110,8 +110,11 @@ class Callback:
         """Return what a resumed training needs, as plain JSON values; None: nothing."""
         return None
 
-    def set_state(self, state: Any) -> None:
-        """Take back what `get_state` returned; called after `before_training` if training goes on from a checkpoint."""
+    def set_state(self, state: Any, context: RoundContext) -> None:
+        """Take back what `get_state` returned; called after `before_training` if training goes on from a checkpoint.
+
+        Raise a ValueError if it cannot be right: the file may be anybody's.
+        """
 
 
 class CallbackList:
@@ -346,8 +349,10 @@ class _EarlyStopping(Callback):
     def get_state(self) -> Any:
         return [[name, metric, best.value, best.n_rounds] for (name, metric), best in self.best.items()]
 
-    def set_state(self, state: Any) -> None:
-        self.best = {(name, metric): _BestRound(float(value), int(n)) for name, metric, value, n in state}
+    def set_state(self, state: Any, context: RoundContext) -> None:
+        self.best = {(str(name), str(metric)): _BestRound(float(value), n) for name, metric, value, n in state}
+        for best in self.best.values():
+            check_integer("best round", best.n_rounds, minimum=1, maximum=context.round_index + 1)
 
     def _watched(self, context: RoundContext) -> list[tuple[str, str, float]]:
         found = [entry for entry in context.evaluations() if entry[0] != TRAINING]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from abc_plugins.core.checkpoint import (
     save_checkpoint,
 )
 from abc_plugins.core.modelcheck import ModelFormatError
-from abc_plugins.evaluation import EvalSet
+from abc_plugins.evaluation import EvalSet, Metrics
 from abc_plugins.persistence import check_classifier_header, make_header, storable_params
 from abc_plugins.training import describe_run
 
@@ -60,12 +61,18 @@ class Resumption:
     def check(self, classifier: ABCBoostClassifier) -> None:
         """Check that the file is of a classifier and has all that a resumed training needs."""
         header, model_header = self.checkpoint.header, self.checkpoint.model_header
-        expected = {"seed": int, "seconds": float, "best_iteration": int | None, "callbacks": list, "origin": dict}
+        n_rounds = len(model_header["base_classes"])
+        allowed: dict[str, Callable[[Any], bool]] = {
+            "seed": lambda value: type(value) is int and 0 <= value < 2**31,
+            "seconds": lambda value: type(value) is float and math.isfinite(value),
+            "best_iteration": lambda value: value is None or (type(value) is int and 1 <= value <= n_rounds),
+            "callbacks": lambda value: isinstance(value, list),
+            "origin": lambda value: isinstance(value, dict),
+        }
         try:
-            for name, kind in expected.items():
-                if not isinstance(header.get(name), kind) or isinstance(header.get(name), bool):
-                    raise ModelFormatError(f"{name} is missing or of the wrong kind.")
-            n_rounds = len(model_header["base_classes"])
+            for name, is_allowed in allowed.items():
+                if name not in header or not is_allowed(header[name]):
+                    raise ModelFormatError(f"{name} is missing, or not what it must be.")
             check_classifier_header(model_header, n_rounds, set(classifier.get_params()))
             for state in header["callbacks"]:
                 if not isinstance(state, list) or len(state) != 2 or not isinstance(state[0], str):
@@ -102,7 +109,7 @@ class Resumption:
                 f"n_estimators must be at least the {n_rounds} rounds that {self.path} has done; got {n_estimators}."
             )
 
-    def restore(self, context: RoundContext, eval_sets: Sequence[EvalSet]) -> None:
+    def restore(self, context: RoundContext, eval_sets: Sequence[EvalSet], metrics: Metrics) -> None:
         """Bring a new booster and its evaluation sets to the state of the checkpoint."""
         header, model_header = self.checkpoint.header, self.checkpoint.model_header
         try:
@@ -112,6 +119,7 @@ class Resumption:
                 if scores is None or scores.shape != eval_set.scores.shape or not np.isfinite(scores).all():
                     raise ModelFormatError(f"the scores of {eval_set.name} are missing or of the wrong shape.")
                 eval_set.scores[:] = scores
+            self._check_metrics(eval_sets, metrics)
         except ModelFormatError as error:
             raise self._invalid(error) from error
         context.round_index = context.booster.model.n_rounds - 1
@@ -120,6 +128,13 @@ class Resumption:
         context.trees_grown = context.booster.trees_grown
         if context.round_index >= 0:
             context.base_class, context.train_loss = context.booster.schedule.bases[-1], context.booster.train_loss[-1]
+
+    def _check_metrics(self, eval_sets: Sequence[EvalSet], metrics: Metrics) -> None:
+        """Check that the metrics so far are those that the next rounds will have."""
+        found = {name: list(values) for name, values in self.checkpoint.model_header["evals_result"].items()}
+        expected = {eval_set.name: [name for name, _ in metrics.evaluate(eval_set)] for eval_set in eval_sets}
+        if self.checkpoint.trees.n_rounds and found != expected:
+            raise ModelFormatError(f"evals_result must have the metrics {expected}; it has {found}.")
 
     def restore_callbacks(self, context: RoundContext, hooks: CallbackList) -> None:
         """Give the callbacks their states back."""
@@ -133,7 +148,7 @@ class Resumption:
             )
         for callback, (_, state) in zip(keepers, states, strict=True):
             try:
-                callback.set_state(state)
+                callback.set_state(state, context)
             except (TypeError, ValueError) as error:
                 raise self._invalid(f"the state of {_kind(callback)} is wrong: {error}") from error
         context.best_iteration = self.checkpoint.header["best_iteration"]
@@ -161,12 +176,12 @@ class RunCheckpoints:
     seed: int
     resumption: Resumption | None = None
 
-    def begin(self, context: RoundContext, hooks: CallbackList) -> None:
+    def begin(self, context: RoundContext, metrics: Metrics, hooks: CallbackList) -> None:
         """Let callbacks write checkpoints of this training, and go to where the resumed one was."""
         context.save_checkpoint = partial(self._save, context, hooks)
         if self.resumption is not None:
             self.resumption.check_origin(self._origin)
-            self.resumption.restore(context, self.eval_sets)
+            self.resumption.restore(context, self.eval_sets, metrics)
 
     def restore_callbacks(self, context: RoundContext, hooks: CallbackList) -> None:
         """Give the callbacks the states back that they had in the resumed training."""

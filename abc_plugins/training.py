@@ -49,7 +49,7 @@ def train(
     context = RoundContext(booster=booster, n_rounds=n_rounds, higher_is_better=metrics.higher_is_better)
     hooks = CallbackList(callbacks)
     if checkpoints is not None:
-        checkpoints.begin(context, hooks)
+        checkpoints.begin(context, metrics, hooks)
     started = time.perf_counter() - context.seconds
     rounds_done = booster.model.n_rounds
     hooks.before_training(context)

@@ -35,6 +35,7 @@ VARIANTS = {
     "paper": {},
     "sequential": {"leaf_values": "sequential"},
     "worst class": {"search": 1, "gap": 0, "warmup": 0},
+    "overdue": {"base_choice": "overdue", "search": 1, "gap": 0},
     "classic": {"method": "mart"},
     "sampling": {"subsample": 0.6, "colsample": 0.5},
     "unguarded": {"guard": False, "learning_rate": 1.0},
@@ -145,6 +146,15 @@ def test_evaluation_sets_metrics_and_recorded_values(data, tmp_path):
     assert recorded_again == recorded == straight.evals_result_
 
 
+@pytest.mark.parametrize("state", [[["valid_0", "logloss", 1.0, 4]], [["valid_0", "logloss", 1.0, 0]], [[1]], 3])
+def test_a_state_of_early_stopping_that_cannot_be_right(data, tmp_path, state):
+    path, options = tmp_path / "run", {"early_stopping_rounds": 5}
+    interrupted(path, data, 3, options=options)
+    change_header(path, callbacks=[["EarlyStopping", state]])
+    with pytest.raises(ModelFormatError, match="run is not a valid checkpoint: the state of EarlyStopping is wrong"):
+        model(**options).fit(data.X, data.y, data.weights, resume_from=path)
+
+
 @pytest.mark.parametrize("n_estimators", [None, 60])
 def test_a_checkpoint_of_the_very_round_that_stops(data, tmp_path, n_estimators):
     """Also if that was the last one of a shorter training, in which nothing had to be stopped."""
@@ -184,7 +194,8 @@ class Counter(Callback):
     def get_state(self):
         return self.losses
 
-    def set_state(self, state):
+    def set_state(self, state, context):
+        assert len(state) == context.round_index + 1
         self.losses = list(state)
 
 
@@ -326,13 +337,16 @@ def change_header(path: Path, **changes) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"seed": "1"}, "seed is missing or of the wrong kind"),
-        ({"seconds": None}, "seconds is missing or of the wrong kind"),
+        ({"seed": "1"}, "seed is missing, or not what it must be"),
+        ({"seed": -1}, "seed is missing, or not what it must be"),
+        ({"seconds": None}, "seconds is missing, or not what it must be"),
+        ({"best_iteration": 4}, "best_iteration is missing, or not what it must be"),
         ({"callbacks": [1]}, "callbacks must be pairs of a name and a state"),
         ({"scores": np.zeros((4, 79))}, r"scores must be finite numbers of shape \(4, 80\)"),
         ({"scores": np.full((4, 80), math.nan)}, r"scores must be finite numbers of shape \(4, 80\)"),
         ({"class_losses": np.zeros(3)}, r"class_losses must be finite numbers of shape \(4,\)"),
         ({"eval_scores_0": np.zeros((3, 3))}, "the scores of valid_0 are missing or of the wrong shape"),
+        ({"model_header": {"evals_result": {"valid_0": {"auc": [1.0] * 3}}}}, "evals_result must have the metrics"),
         ({"model_header": {"kind": "Other"}}, "it holds a 'Other', not a ABCBoostClassifier"),
         (
             {"model_header": {"evals_result": {"valid_0": {"logloss": [1.0]}}}},
