@@ -6,9 +6,12 @@ hook stops training by returning True.
 
 from __future__ import annotations
 
+import copy
 import math
+import os
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -16,6 +19,7 @@ from typing import Any, Protocol, TextIO
 
 import numpy as np
 
+from abc_plugins.core.atomic import check_target, remove_leftovers
 from abc_plugins.core.checks import check_integer, check_real, fail
 from abc_plugins.core.schedule import CLASSIC
 
@@ -52,6 +56,9 @@ class RoundContext:
         Distinct trees grown so far, those of losing candidates included.
     best_iteration : int or None
         Number of rounds of the best model, set by `early_stopping`.
+    save_checkpoint : function or None
+        Call it with a path after a round to write the whole state of the training, see `checkpoint`, or with None to
+        check that it could be written. None if the engine has no checkpoints.
     """
 
     booster: Any
@@ -64,6 +71,7 @@ class RoundContext:
     seconds: float = 0.0
     trees_grown: int = 0
     best_iteration: int | None = None
+    save_checkpoint: Callable[[str | os.PathLike[str] | None], None] | None = None
 
     def evaluations(self) -> list[tuple[str, str, float]]:
         """Set, metric and value of all evaluations of the last round, in the order they were given."""
@@ -97,6 +105,16 @@ class Callback:
 
     def after_training(self, context: RoundContext) -> None:
         """Clean up; called once at the end, also after Ctrl-C or an error."""
+
+    def get_state(self) -> Any:
+        """Return what a resumed training needs, as plain JSON values; None: nothing."""
+        return None
+
+    def set_state(self, state: Any, context: RoundContext) -> None:
+        """Take back what `get_state` returned; called after `before_training` if training goes on from a checkpoint.
+
+        Raise a ValueError if it cannot be right: the file may be anybody's.
+        """
 
 
 class CallbackList:
@@ -185,6 +203,35 @@ def early_stopping(
     )
 
 
+def checkpoint(
+    path: str | os.PathLike[str], *, every_rounds: int | None = None, every_seconds: float | None = None
+) -> Callback:
+    """Write the model and the whole state of the training to a file now and then, and after the last round.
+
+    `fit(..., resume_from=path)` goes on from there, and ends with the model that an uninterrupted training gives, bit
+    for bit. `ABCBoostClassifier.load_model(path)` reads the model as far as it was trained. Whatever happens, the file
+    is a whole checkpoint. If it cannot be written, training goes on with a warning.
+
+    Parameters
+    ----------
+    path : path
+        An existing file is replaced. Each training needs a file of its own.
+    every_rounds : int, optional
+        Write after so many rounds; 10 if `every_seconds` is not given either.
+    every_seconds : float, optional
+        Write after the first round that ends so many seconds after the last time.
+    """
+    if not isinstance(path, str | os.PathLike):
+        fail("path", path, "the path of a file", TypeError)
+    if every_rounds is None and every_seconds is None:
+        every_rounds = 10
+    return _Checkpoint(
+        path,
+        math.inf if every_rounds is None else check_integer("every_rounds", every_rounds, minimum=1),
+        math.inf if every_seconds is None else check_real("every_seconds", every_seconds, minimum=0.0),
+    )
+
+
 # ------------------------------------------------------------------------------------- running callbacks
 
 
@@ -243,8 +290,9 @@ class _RecordEvaluation(Callback):
     def __init__(self, evals_result: Evaluations) -> None:
         self.evals_result = evals_result
 
-    def before_training(self, context: RoundContext) -> None:  # noqa: ARG002
+    def before_training(self, context: RoundContext) -> None:
         self.evals_result.clear()
+        self.evals_result.update(copy.deepcopy(context.evals_result))  # a resumed training has some already
 
     def after_round(self, context: RoundContext) -> None:
         for name, metric, value in context.evaluations():
@@ -267,23 +315,29 @@ class _EarlyStopping(Callback):
         self.first_metric_only = first_metric_only
         self.min_delta = min_delta
         self.verbose = verbose
-        self.best: dict[tuple[str, str], _BestRound] = {}
+        self.best: dict[tuple[str, str], _BestRound] = {}  # in the order of the metrics
 
     def before_training(self, context: RoundContext) -> None:
         self.best = {}
         context.best_iteration = None
 
+    def before_round(self, context: RoundContext) -> bool:
+        """Stop here only if the checkpoint that training goes on from is of the very round that should have stopped."""
+        return bool(self.best) and self._stops(context, context.round_index)
+
     def after_round(self, context: RoundContext) -> bool:
         n_rounds = context.round_index + 1
-        watched = self._watched(context)
-        for name, metric, value in watched:
+        for name, metric, value in self._watched(context):
             best = self.best.setdefault((name, metric), _BestRound(value, n_rounds))
             if self._improves(value, best.value, context.higher_is_better[metric]):
                 best.value, best.n_rounds = value, n_rounds
-        keys = [(name, metric) for name, metric, _ in watched]
-        context.best_iteration = self.best[keys[0]].n_rounds
-        stale = [key for key in keys if n_rounds - self.best[key].n_rounds >= self.stopping_rounds]
-        if not stale or n_rounds == context.n_rounds:
+        context.best_iteration = next(iter(self.best.values())).n_rounds
+        return n_rounds != context.n_rounds and self._stops(context, n_rounds)
+
+    def _stops(self, context: RoundContext, n_rounds: int) -> bool:
+        """Whether a metric has not improved for long enough after so many rounds."""
+        stale = [key for key, best in self.best.items() if n_rounds - best.n_rounds >= self.stopping_rounds]
+        if not stale:
             return False
         best = self.best[stale[0]]
         context.best_iteration = best.n_rounds
@@ -291,6 +345,14 @@ class _EarlyStopping(Callback):
             what = f"{' '.join(stale[0])} was best, {best.value:.6g}, after round {best.n_rounds}"
             print(f"Stopped after round {n_rounds}: {what}.", flush=True)
         return True
+
+    def get_state(self) -> Any:
+        return [[name, metric, best.value, best.n_rounds] for (name, metric), best in self.best.items()]
+
+    def set_state(self, state: Any, context: RoundContext) -> None:
+        self.best = {(str(name), str(metric)): _BestRound(float(value), n) for name, metric, value, n in state}
+        for best in self.best.values():
+            check_integer("best round", best.n_rounds, minimum=1, maximum=context.round_index + 1)
 
     def _watched(self, context: RoundContext) -> list[tuple[str, str, float]]:
         found = [entry for entry in context.evaluations() if entry[0] != TRAINING]
@@ -302,6 +364,38 @@ class _EarlyStopping(Callback):
         if math.isnan(best):
             return not math.isnan(value)
         return value > best + self.min_delta if higher_is_better else value < best - self.min_delta
+
+
+class _Checkpoint(Callback):
+    order = 40  # after early stopping, whose state is part of it
+
+    def __init__(self, path: str | os.PathLike[str], every_rounds: float, every_seconds: float) -> None:
+        self.path = path
+        self.every_rounds = every_rounds
+        self.every_seconds = every_seconds
+        self.last_round = -1
+        self.last_time = -math.inf
+
+    def before_training(self, context: RoundContext) -> None:
+        if context.save_checkpoint is None:
+            raise TypeError("checkpoint() is for ABCBoostClassifier; the engine in training has no checkpoints.")
+        check_target(self.path)
+        context.save_checkpoint(None)
+        remove_leftovers(self.path)  # of a training that was killed while it wrote
+        self.last_round, self.last_time = context.round_index, time.monotonic()
+
+    def after_round(self, context: RoundContext) -> None:
+        due = context.round_index - self.last_round >= self.every_rounds
+        due = due or time.monotonic() - self.last_time >= self.every_seconds
+        if (due or context.round_index + 1 == context.n_rounds) and context.save_checkpoint is not None:
+            self._save(context.save_checkpoint)
+            self.last_round, self.last_time = context.round_index, time.monotonic()
+
+    def _save(self, save_checkpoint: Callable[[str | os.PathLike[str] | None], None]) -> None:
+        try:
+            save_checkpoint(self.path)
+        except OSError as error:  # a full disk must not end a training of days
+            warnings.warn(f"The checkpoint {os.fspath(self.path)} could not be written: {error}", stacklevel=2)
 
 
 # ------------------------------------------------------------------------------------------ progress bar

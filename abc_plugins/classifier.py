@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from abc_plugins.callbacks import CallbackList, early_stopping, log_evaluation
+from abc_plugins.checkpoints import Resumption, RunCheckpoints, RunData
 from abc_plugins.core.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.booster import Booster
 from abc_plugins.core.checks import check_integer, check_real, fail
@@ -27,6 +29,7 @@ from abc_plugins.tables import encode_labels, read_features, read_labels, read_w
 from abc_plugins.training import TrainingRun, train
 from abc_plugins.weights import combine_weights
 
+_MAX_THREADS = 4096
 _VALIDATION_NAME = "validation"
 
 
@@ -189,6 +192,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         sample_weight: Any = None,
         eval_set: Any = None,
         callbacks: Sequence[Any] | None = None,
+        resume_from: str | os.PathLike[str] | None = None,
     ) -> ABCBoostClassifier:
         """Fit the model.
 
@@ -204,14 +208,21 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
             Samples to score after every round, called "valid_0", "valid_1", ...
         callbacks : list, optional
             See `abc_plugins.callbacks`.
+        resume_from : path, optional
+            A file that `abc_plugins.callbacks.checkpoint` wrote in a training with the same data and parameters (but
+            perhaps fewer `n_estimators`, other `n_jobs` or `verbose`): go on from there. The model is the same, bit for
+            bit, as if training had not been interrupted.
 
         Returns
         -------
         self
             Interrupting training (Ctrl-C) ends it with the rounds done so far.
         """
-        random = check_random_state(self.random_state)
-        settings = self._check_parameters(int(random.randint(2**31 - 1)))
+        resumption = self._read_checkpoint(resume_from)
+        seed = self._draw_seed(resumption)
+        settings = self._check_parameters(seed)
+        if resumption is not None:
+            resumption.check_rounds(settings.n_estimators)
         metrics = Metrics(self.eval_metric)
         threads = self._n_threads()
         hooks = CallbackList(callbacks).callbacks
@@ -226,7 +237,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
             if not kept.all():
                 values, codes, weights = values[kept], codes[kept], weights[kept]
             if self.early_stopping_rounds is not None and not eval_sets:
-                values, codes, weights, held_out = self._hold_out(values, codes, weights, classes, random)
+                values, codes, weights, held_out = self._hold_out(values, codes, weights, classes, seed)
                 eval_sets = [held_out]
             data = make_training_data(values, codes, weights, classes.size, settings.max_bins, workers)
             run = train(
@@ -236,6 +247,9 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
                 metrics,
                 [*self._own_callbacks(bool(eval_sets)), *hooks],
                 workers,
+                RunCheckpoints(
+                    self, RunData(values, codes, classes, weights, features.names), eval_sets, seed, resumption
+                ),
             )
         self._keep(run, classes, features.values.shape[1], features.names)
         return self
@@ -323,8 +337,35 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         names = set(Settings.__dataclass_fields__) - {"seed"}
         return check_settings(seed=seed, **{name: getattr(self, name) for name in names})
 
+    def _check_all_parameters(self) -> None:
+        """Check that the parameters, as far as they do not depend on data, could be those of a fit."""
+        self._check_parameters(seed=0)
+        self._n_threads()
+
+    def _read_checkpoint(self, resume_from: Any) -> Resumption | None:
+        if resume_from is None:
+            return None
+        if not isinstance(resume_from, str | os.PathLike):
+            fail("resume_from", resume_from, "the path of a checkpoint, or None", TypeError)
+        resumption = Resumption(resume_from)
+        resumption.check(self)
+        return resumption
+
+    def _draw_seed(self, resumption: Resumption | None) -> int:
+        """Seed of this training; without a seed of the user's, a resumed training keeps its own."""
+        try:
+            if isinstance(self.random_state, bool | np.bool_):
+                raise TypeError("a truth value is no seed")
+            random = check_random_state(self.random_state)
+        except (TypeError, ValueError) as error:
+            allowed = "None, a whole number from 0 to 2**32 - 1 or a numpy.random.RandomState"
+            raise type(error)(f"random_state must be {allowed}; got {self.random_state!r}.") from error
+        if resumption is not None and not isinstance(self.random_state, Integral):
+            return resumption.seed
+        return int(random.randint(2**31 - 1))
+
     def _n_threads(self) -> int:
-        if self.n_jobs is not None and check_integer("n_jobs", self.n_jobs) == 0:
+        if self.n_jobs is not None and check_integer("n_jobs", self.n_jobs, maximum=_MAX_THREADS) == 0:
             fail("n_jobs", 0, "a whole number other than 0, or None")
         return resolve_n_jobs(self.n_jobs)
 
@@ -349,14 +390,14 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         return eval_sets
 
     def _hold_out(
-        self, values: AnyArray, codes: Integers, weights: Floats, classes: AnyArray, random: Any
+        self, values: AnyArray, codes: Integers, weights: Floats, classes: AnyArray, seed: int
     ) -> tuple[AnyArray, Integers, Floats, EvalSet]:
         """Set a share of the training data aside, the same share of every class where that is possible."""
         counts = np.bincount(codes, minlength=classes.size)
         n_held = int(np.ceil(self.validation_fraction * codes.size))
         stratify = codes if counts.min() >= 2 and min(n_held, codes.size - n_held) >= classes.size else None
         inner, held = train_test_split(
-            np.arange(codes.size), test_size=self.validation_fraction, random_state=random, stratify=stratify
+            np.arange(codes.size), test_size=self.validation_fraction, random_state=seed, stratify=stratify
         )
         held_out = _make_eval_set(_VALIDATION_NAME, values[held], codes[held], weights[held], classes)
         return values[inner], codes[inner], weights[inner], held_out

@@ -108,6 +108,12 @@ def _add_fit_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--eval-data", metavar="FILE", help="CSV or Parquet file to evaluate on after every round")
     _add_table_options(parser)
     parser.add_argument("--force", action="store_true", help="replace the model file if it exists")
+    parser.add_argument(
+        "--checkpoint",
+        metavar="FILE",
+        help="keep the state of the training in this file; if it is there, go on from it. Removed at the end",
+    )
+    parser.add_argument("--checkpoint-rounds", type=int, default=10, metavar="N", help="how often (default 10 rounds)")
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--quiet", action="store_true", help="show no progress")
     shown.add_argument("--verbose", type=int, metavar="N", help="print the losses every N rounds, not a progress bar")
@@ -124,7 +130,7 @@ def _add_fit_options(parser: argparse.ArgumentParser) -> None:
 
 def run_fit(options: argparse.Namespace) -> None:
     """Train on a file and write the model."""
-    from abc_plugins.callbacks import log_evaluation, progress_bar
+    from abc_plugins.callbacks import checkpoint, log_evaluation, progress_bar
     from abc_plugins.classifier import ABCBoostClassifier
     from abc_plugins.core.checks import check_integer
 
@@ -133,6 +139,10 @@ def run_fit(options: argparse.Namespace) -> None:
     callbacks = [] if options.quiet else [progress_bar()]
     if options.verbose is not None:
         callbacks = [log_evaluation(check_integer("verbose", options.verbose, minimum=1), file=sys.stderr)]
+    resume_from = None
+    if options.checkpoint is not None:
+        callbacks.append(checkpoint(options.checkpoint, every_rounds=options.checkpoint_rounds))
+        resume_from = options.checkpoint if Path(options.checkpoint).exists() else None
     data = _read(options, options.data, target=options.target, weight=options.weight)
     parameters["class_weight"] = _label_keys(parameters["class_weight"], data.labels)
     eval_set = None
@@ -143,9 +153,18 @@ def run_fit(options: argparse.Namespace) -> None:
         eval_set = [(extra.features, extra.labels, extra.weights)]
     start = time.perf_counter()
     model = ABCBoostClassifier(**parameters)
-    model.fit(data.features, data.labels, sample_weight=data.weights, eval_set=eval_set, callbacks=callbacks)
+    model.fit(
+        data.features,
+        data.labels,
+        sample_weight=data.weights,
+        eval_set=eval_set,
+        callbacks=callbacks,
+        resume_from=resume_from,
+    )
     seconds = time.perf_counter() - start
     model.save_model(options.out)
+    if options.checkpoint is not None:
+        Path(options.checkpoint).unlink()
     print(f"{options.out}: {_headline(model)}, fitted in {seconds:.1f} s")
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from abc_plugins.core.arrays import AnyArray
+from abc_plugins.core.checkpoint import is_checkpoint, load_checkpoint
 from abc_plugins.core.model import TreeEnsemble
 from abc_plugins.core.modelfile import ModelFormatError, load, save
 from abc_plugins.training import TrainingRun
@@ -20,31 +23,57 @@ _KIND = "ABCBoostClassifier"
 
 def save_classifier(classifier: ABCBoostClassifier, path: str | os.PathLike[str]) -> None:
     """Write a fitted classifier to a file."""
+    classifier._check_all_parameters()  # what they are set to after the fit, too: it could not be loaded again
     names = getattr(classifier, "feature_names_in_", None)
-    header = {
-        "kind": _KIND,
-        "params": _storable_params(classifier),
-        "classes": classifier.classes_,
-        "n_features": classifier.n_features_in_,
-        "feature_names": None if names is None else list(names),
-        "base_classes": classifier.base_classes_,
-        "train_loss": classifier.train_loss_,
-        "trees_grown": classifier.trees_grown_,
-        "guarded_rounds": classifier.guarded_rounds_,
-        "evals_result": classifier.evals_result_,
-        "best_iteration": classifier.best_iteration_,
-    }
+    run = TrainingRun(
+        model=classifier.model_,
+        base_classes=classifier.base_classes_.tolist(),
+        train_loss=classifier.train_loss_.tolist(),
+        trees_grown=classifier.trees_grown_,
+        guarded_rounds=classifier.guarded_rounds_,
+        evals_result=classifier.evals_result_,
+        best_iteration=classifier.best_iteration_,
+    )
+    params = storable_params(classifier, stacklevel=3)
+    header = make_header(params, classifier.classes_, classifier.n_features_in_, names, run)
     save(path, header, classifier.model_.flat())
 
 
+def make_header(
+    params: Mapping[str, Any], classes: AnyArray, n_features: int, names: Sequence[str] | None, run: TrainingRun
+) -> dict[str, Any]:
+    """Header of the model file of a classifier."""
+    return {
+        "kind": _KIND,
+        "params": params,
+        "classes": classes,
+        "n_features": n_features,
+        "feature_names": None if names is None else list(names),
+        "base_classes": run.base_classes,
+        "train_loss": run.train_loss,
+        "trees_grown": run.trees_grown,
+        "guarded_rounds": run.guarded_rounds,
+        "evals_result": run.evals_result,
+        "best_iteration": run.best_iteration,
+    }
+
+
 def load_classifier(cls: type[ABCBoostClassifier], path: str | os.PathLike[str]) -> ABCBoostClassifier:
-    """Read a classifier from a file."""
-    header, trees = load(path)
+    """Read a classifier from a model file, or as far as it was trained from a checkpoint."""
+    if is_checkpoint(path):
+        checkpoint = load_checkpoint(path)
+        header, trees = checkpoint.model_header, checkpoint.trees
+    else:
+        header, trees = load(path)
     try:
-        _check_header(header, trees.round_start.size - 1, set(cls().get_params()))
+        check_classifier_header(header, trees.round_start.size - 1, set(cls().get_params()))
     except ModelFormatError as error:
         raise ModelFormatError(f"{os.fspath(path)} is not a valid model file: {error}") from error
     classifier = cls(**header["params"])
+    try:
+        classifier._check_all_parameters()
+    except (TypeError, ValueError) as error:
+        raise ModelFormatError(f"{os.fspath(path)} is not a valid model file: {error}") from error
     run = TrainingRun(
         model=TreeEnsemble.from_flat(header["classes"].size, header["n_features"], trees),
         base_classes=header["base_classes"],
@@ -58,7 +87,7 @@ def load_classifier(cls: type[ABCBoostClassifier], path: str | os.PathLike[str])
     return classifier
 
 
-def _storable_params(classifier: ABCBoostClassifier) -> dict[str, Any]:
+def storable_params(classifier: ABCBoostClassifier, stacklevel: int) -> dict[str, Any]:
     """Parameters without live objects, which only a new fit would need."""
     params = classifier.get_params()
     live = {"eval_metric": not _is_plain_metric(params["eval_metric"]),
@@ -67,7 +96,7 @@ def _storable_params(classifier: ABCBoostClassifier) -> dict[str, Any]:
         warnings.warn(
             f"{name}={params[name]!r} cannot be stored in a model file; the loaded model will have the default. "
             "Predictions do not depend on it.",
-            stacklevel=4,
+            stacklevel=stacklevel + 1,
         )
         del params[name]
     return params
@@ -77,7 +106,7 @@ def _is_plain_metric(metric: Any) -> bool:
     return isinstance(metric, str) or (isinstance(metric, list | tuple) and all(isinstance(m, str) for m in metric))
 
 
-def _check_header(header: dict[str, Any], n_rounds: int, known_params: set[str]) -> None:
+def check_classifier_header(header: Mapping[str, Any], n_rounds: int, known_params: set[str]) -> None:
     """Check the parts of the header that only this class uses."""
     expected = {"params": dict, "feature_names": list | None, "train_loss": list, "trees_grown": int,
                 "guarded_rounds": int, "evals_result": dict, "best_iteration": int}  # fmt: skip

@@ -6,8 +6,10 @@ scikit-learn's validators. Errors have scikit-learn's wording where it has one.
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
 
@@ -116,15 +118,16 @@ def read_weights(sample_weight: Any, n_samples: int, *, input_name: str = "sampl
     """Read sample weights: None if there are none, else an array of shape (n_samples,), finite and not negative."""
     if sample_weight is None:
         return None
-    weights = check_array(
-        _series_values(sample_weight, input_name),
-        dtype=np.float64,
-        order="C",
-        ensure_2d=False,
-        allow_nd=True,
-        ensure_min_samples=0,
-        input_name=input_name,
-    )
+    with _naming(input_name):
+        weights = check_array(
+            _series_values(sample_weight, input_name),
+            dtype=np.float64,
+            order="C",
+            ensure_2d=False,
+            allow_nd=True,
+            ensure_min_samples=0,
+            input_name=input_name,
+        )
     if weights.shape != (n_samples,):
         raise ValueError(
             f"{input_name} must have one weight for each of the {n_samples} samples, shape ({n_samples},); "
@@ -241,7 +244,8 @@ def _array_values(X: Any, input_name: str) -> AnyArray:
             f"{input_name} has the dtype {array.dtype}, but features must be numbers or booleans: {_ENCODE_FIRST}"
         )
     dtype = np.float32 if array.dtype == np.float16 else [np.float64, np.float32]
-    values = check_array(array, dtype=dtype, ensure_all_finite=False, input_name=input_name)
+    with _naming(input_name):
+        values = check_array(array, dtype=dtype, ensure_all_finite=False, input_name=input_name)
     contiguous = values.flags.c_contiguous or values.flags.f_contiguous
     return values if contiguous else np.ascontiguousarray(values)
 
@@ -258,6 +262,17 @@ def _as_array(X: Any, input_name: str) -> AnyArray:
 
 
 # ------------------------------------------------------------------------------------------------ checks
+
+
+@contextmanager
+def _naming(input_name: str) -> Iterator[None]:
+    """Let errors of scikit-learn's validators, and of the conversions in them, name the input."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if re.search(rf"\b{re.escape(input_name)}\b", str(error)):
+            raise
+        raise type(error)(f"{input_name}: {error}") from error
 
 
 def _check_not_empty(n_samples: int, n_features: int, input_name: str) -> None:

@@ -6,13 +6,16 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from abc_plugins.callbacks import CallbackList, Evaluations, RoundContext
 from abc_plugins.core.booster import Booster
 from abc_plugins.core.model import TreeEnsemble
 from abc_plugins.core.parallel import Workers
 from abc_plugins.evaluation import EvalSet, Metrics
+
+if TYPE_CHECKING:
+    from abc_plugins.checkpoints import RunCheckpoints
 
 _logger = logging.getLogger("abc_plugins")
 
@@ -37,6 +40,7 @@ def train(
     metrics: Metrics,
     callbacks: Sequence[Any],
     workers: Workers,
+    checkpoints: RunCheckpoints | None = None,
 ) -> TrainingRun:
     """Boost for up to `n_rounds` rounds.
 
@@ -44,11 +48,15 @@ def train(
     """
     context = RoundContext(booster=booster, n_rounds=n_rounds, higher_is_better=metrics.higher_is_better)
     hooks = CallbackList(callbacks)
-    started = time.perf_counter()
-    rounds_done = 0
+    if checkpoints is not None:
+        checkpoints.begin(context, metrics, hooks)
+    started = time.perf_counter() - context.seconds
+    rounds_done = booster.model.n_rounds
     hooks.before_training(context)
+    if checkpoints is not None:
+        checkpoints.restore_callbacks(context, hooks)
     try:
-        for round_index in range(n_rounds):
+        for round_index in range(rounds_done, n_rounds):
             context.round_index = round_index
             if hooks.before_round(context):
                 break
@@ -69,6 +77,12 @@ def train(
         _logger.warning("Training was interrupted: the model has the %d rounds done so far.", rounds_done)
     finally:
         hooks.after_training(context)
+    return describe_run(context, rounds_done)
+
+
+def describe_run(context: RoundContext, rounds_done: int) -> TrainingRun:
+    """What the training has left behind after so many rounds."""
+    booster = context.booster
     return TrainingRun(
         model=booster.model,
         base_classes=booster.schedule.bases[:rounds_done],

@@ -604,19 +604,21 @@ def test_only_a_fitted_model_is_saved_and_only_a_model_is_loaded(tmp_path):
         ("subsample", 1.1, ValueError, "a number larger than 0 and at most 1; got 1.1"),
         ("colsample", 0, ValueError, "a number larger than 0 and at most 1; got 0"),
         ("colsample", 2, ValueError, "a number larger than 0 and at most 1; got 2"),
+        ("trim", -0.1, ValueError, "a number at least 0"),
         ("class_weight", 3, TypeError, "a dict of labels and weights"),
         ("early_stopping_rounds", 0, ValueError, "a whole number of at least 1; got 0"),
         ("validation_fraction", 0, ValueError, "a number larger than 0 and at most 0.9; got 0"),
         ("validation_fraction", 1, ValueError, "a number larger than 0 and at most 0.9; got 1"),
         ("n_jobs", 0, ValueError, "a whole number other than 0, or None; got 0"),
-        ("n_jobs", 1.5, TypeError, "a whole number; got 1.5"),
-        ("random_state", "seed", ValueError, ".*cannot be used to seed"),
+        ("n_jobs", 1.5, TypeError, "a whole number of at most 4096; got 1.5"),
+        ("random_state", "seed", ValueError, "None, a whole number from 0 to .*; got 'seed'"),
+        ("random_state", -1, ValueError, "None, a whole number from 0 to .*; got -1"),
+        ("random_state", True, TypeError, "None, a whole number from 0 to .*; got True"),
         ("verbose", -1, ValueError, "a whole number of at least 0; got -1"),
     ],
 )
 def test_parameters_out_of_range(data, name, value, error, message):
-    expected = message if name == "random_state" else f"{name} must be {message}"
-    with pytest.raises(error, match=expected):
+    with pytest.raises(error, match=f"{name} must be {message}"):
         quick(**{name: value}).fit(data.X, data.y)
 
 

@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from abc_plugins import ABCBoostClassifier
 from abc_plugins.core import columns as columns_module
+from abc_plugins.core import grower, growing
 from abc_plugins.core.data import TrainingData, make_training_data
 from abc_plugins.core.fixedpoint import to_fixed_point, weigh
 from abc_plugins.core.grower import TreeGrower
@@ -313,3 +315,32 @@ def test_nothing_to_split_on():
     assert len(nodes) == 1
     assert not leaf_ids.any()
     assert nodes[0]["weight"] == problem.data.weights.sum()
+
+
+@pytest.mark.parametrize("n_histograms", [0, 3, 4, 7, 11])
+@pytest.mark.parametrize("options", [{}, {"subsample": 0.7, "colsample": 0.6}, {"method": "abcmart"}], ids=str)
+def test_memory_for_few_histograms_grows_the_same_trees(make_data, monkeypatch, n_histograms, options):
+    """Those that were forgotten are summed again."""
+    data = make_data(n_classes=3, n_samples=400, n_features=5, missing=0.1)
+    options = {
+        "n_estimators": 3,
+        "num_leaves": 24,
+        "min_samples_leaf": 2,
+        "search": 2,
+        "gap": 0,
+        "warmup": 1,
+        **options,
+    }
+    expected = ABCBoostClassifier(**options, random_state=0, n_jobs=1).fit(data.X, data.y).model_.flat()
+    made = []
+
+    def make_few(columns, num_leaves, _):
+        made.append(max(n_histograms, 3))
+        return growing.make_workspace(columns, num_leaves, made[-1])
+
+    monkeypatch.setattr(grower, "make_workspace", make_few)
+    monkeypatch.setattr(grower, "_HISTOGRAM_BYTES", 0)
+    found = ABCBoostClassifier(**options, random_state=0, n_jobs=2).fit(data.X, data.y).model_.flat()
+    assert len(made) == 1  # memory for one thread
+    for name in expected.__dataclass_fields__:
+        assert getattr(found, name).tobytes() == getattr(expected, name).tobytes(), name

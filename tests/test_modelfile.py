@@ -212,6 +212,7 @@ def test_classes_that_cannot_be_stored(classes: Any, message: str, tmp_path: Pat
         ({(1, 2): 3}, TypeError, r"the key \(1, 2\) of extra cannot be stored"),
         (2**70, ValueError, "extra cannot be stored in a model file: .* has more than 64 bits"),
         ("x" * MAX_HEADER_BYTES, ValueError, "use shorter feature names"),
+        (["["] * (2**20 + 1), ValueError, "more than 1048576 lists, dicts and brackets in names"),
     ],
 )
 def test_headers_that_cannot_be_stored(value: Any, kind: type[Exception], message: str) -> None:
@@ -444,7 +445,7 @@ def test_wrong_headers(name: str, value: Any, message: str) -> None:
         (b"", "the header is not valid JSON"),
         (b"{", "the header is not valid JSON"),
         (b"\xff\xfe", "the header is not valid JSON"),
-        (b"[1]", "the header must be an object with classes"),
+        (b"[1]", "the header must be an object"),
         (b"{}", "the header must be an object with classes"),
         (b'{"classes":{"dtype":"bool","labels":[false,true]}}', "the header lacks base_classes, n_features"),
         (b'{"a":1,"a":2}', "the header has a key twice"),
@@ -453,13 +454,22 @@ def test_wrong_headers(name: str, value: Any, message: str) -> None:
         (b'{"a":1e999}', "the header has the number 1e999, which is too large"),
         (b'{"a":123456789012345678901234567890}', "which has more than 64 bits"),
         (b"[" * 10**6, "the header is not valid JSON"),
-        (b'{"classes":' + b"[" * 900 + b"]" * 900 + b"}", "classes must have a dtype"),
+        (b'{"a":[' + b"[]," * 2**20 + b"0]}", "the header has more than 1048576 lists and dicts"),
+        (b'{"classes":' + b"[" * 900 + b"]" * 900 + b"}", "the header is not valid JSON|classes must have a dtype"),
     ],
-    ids=range(13),
+    ids=range(14),
 )
 def test_headers_that_are_no_headers(text: bytes, message: str) -> None:
     with pytest.raises(ModelFormatError, match=message):
         from_bytes(with_header(text, to_bytes(*fixed_model())))
+
+
+@pytest.mark.parametrize("label", [{"$float": "nan"}, {"$float": "inf"}, -(2**63) - 1, None, [], {"$items": []}])
+def test_labels_that_cannot_be_stored_cannot_be_loaded(label: Any) -> None:
+    data = to_bytes(*fixed_model())
+    header = header_of(data) | {"classes": {"dtype": "object", "labels": [label, 1, 2, 3]}}
+    with pytest.raises(ModelFormatError, match="classes must have labels of dtype object"):
+        from_bytes(with_header(json.dumps(header).encode(), data))
 
 
 def test_check_header_takes_what_a_classifier_has() -> None:

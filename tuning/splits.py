@@ -70,7 +70,7 @@ def make_folds(cv: Any, codes: Integers, groups: AnyArray | None, validation_fra
 def _outer(cv: Any, codes: Integers, groups: AnyArray | None, seed: int) -> Iterable[Any]:
     features = np.empty((codes.size, 0))
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
-        n_splits = check_integer("cv", cv, minimum=2)
+        n_splits = check_integer("cv", cv, minimum=2, maximum=codes.size)
         kind = StratifiedKFold if groups is None else StratifiedGroupKFold
         return kind(n_splits, shuffle=True, random_state=seed).split(features, codes, groups)
     if hasattr(cv, "split") and not isinstance(cv, str | bytes):

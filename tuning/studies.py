@@ -64,6 +64,8 @@ def open_storage(storage: Any) -> Any:
     text = os.fspath(storage)
     if "://" in text:
         return _open_database(text)
+    if not Path(text).absolute().parent.is_dir():
+        raise ValueError(f"storage must be a file in a folder that exists; got {text!r}.")
     if Path(text).suffix.lower() in _SQLITE_SUFFIXES:
         return _open_database(f"sqlite:///{text}")
     if Path(text).suffix.lower() in _JOURNAL_SUFFIXES:

@@ -180,7 +180,10 @@ def tune(
         check_integer("early_stopping_rounds", early_stopping_rounds, minimum=1),
     )
     with_cost = _check_objectives(objectives)
-    check_flag("refit", refit)
+    for name, flag in (("refit", refit), ("exhaustive", exhaustive), ("regularisation", regularisation)):
+        check_flag(name, flag)
+    if callbacks is not None and not isinstance(callbacks, Iterable):
+        fail("callbacks", callbacks, "a list of functions of (study, trial)", TypeError)
     data = _read_data(X, y, sample_weight, groups)
     fixed = _check_fixed(fixed)
     kind = engine_class(engine)

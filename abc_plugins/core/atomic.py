@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
+import hashlib
 import os
 import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
+
+_SUFFIX = ".tmp"
 
 
 @contextlib.contextmanager
@@ -25,9 +29,8 @@ def replace_file(path: str | os.PathLike[str], mode: str = "wb", **options: Any)
     mode, **options
         As for `open`.
     """
-    target = Path(os.path.realpath(path))
-    _check_target(target)
-    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
+    target = check_target(path)
+    temporary = target.with_name(_temporary_prefix(target) + secrets.token_hex(8) + _SUFFIX)
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     except OSError as error:  # name the file the user asked for
@@ -46,13 +49,32 @@ def replace_file(path: str | os.PathLike[str], mode: str = "wb", **options: Any)
     _sync_folder(target.parent)
 
 
-def _check_target(target: Path) -> None:
+def remove_leftovers(path: str | os.PathLike[str]) -> None:
+    """Remove temporary files of `path` that processes left behind when they were killed.
+
+    Nobody else may be writing to `path`.
+    """
+    target = Path(os.path.realpath(path))
+    for entry in target.parent.glob(f"{glob.escape(_temporary_prefix(target))}*{_SUFFIX}"):
+        entry.unlink(missing_ok=True)
+
+
+def _temporary_prefix(target: Path) -> str:
+    """How all temporary files of a target begin: short, whatever its name, and no other target's begin like that."""
+    digest = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]
+    return f".{target.name[:30]}.{digest}."
+
+
+def check_target(path: str | os.PathLike[str]) -> Path:
+    """Return the file that `path` leads to; refuse what cannot be replaced by a file."""
+    target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "The folder does not exist", str(target.parent))
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
     if target.exists() and not target.is_file():
         raise OSError(errno.EINVAL, "Not a regular file", str(target))
+    return target
 
 
 def _copy_permissions(target: Path, descriptor: int) -> None:

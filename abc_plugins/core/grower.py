@@ -20,7 +20,10 @@ from abc_plugins.core.splitting import SplitRules
 _CALLS_PER_THREAD = 4
 
 _HISTOGRAM_BYTES = 2**30
-"""Threads grow trees side by side as long as their histograms take no more than this together."""
+"""Histograms take no more than this together, unless that is too little even for the fewest that one tree needs."""
+
+_FEWEST_HISTOGRAMS = 3
+"""One for the root, and two for the leaves that are searched."""
 
 
 class TreeGrower:
@@ -131,11 +134,11 @@ class TreeGrower:
 
     def _provide_work_space(self, n_trees: int) -> int:
         """Make work space for as many threads as `n_trees` trees can use and memory allows; return their number."""
-        bytes_a_thread = 16 * self._num_leaves * int(self._data.columns.group_cell[-1])
-        affordable = max(1, _HISTOGRAM_BYTES // max(1, bytes_a_thread))
-        n_threads = min(self._workers.n_threads, n_trees, affordable)
+        affordable = _HISTOGRAM_BYTES // max(1, 16 * int(self._data.columns.group_cell[-1]))
+        n_histograms = min(self._num_leaves, max(_FEWEST_HISTOGRAMS, affordable))
+        n_threads = min(self._workers.n_threads, n_trees, max(1, affordable // n_histograms))
         while len(self._work) < n_threads:
-            self._work.append(make_workspace(self._data.columns, self._num_leaves))
+            self._work.append(make_workspace(self._data.columns, self._num_leaves, n_histograms))
         return n_threads
 
     def _usable_features(self, round_index: int, pair: Pair) -> Booleans:

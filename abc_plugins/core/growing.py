@@ -24,12 +24,13 @@ NODE = np.dtype(
         ("missing_left", np.bool_),
         ("gain", np.float64),
         ("weight", np.float64),
-        # its samples: rows[start:stop], their cell sums, and the slot of their histogram
+        # its samples: rows[start:stop], their cell sums, its place among the leaves, and where its histogram is
         ("start", np.int64),
         ("stop", np.int64),
         ("z", np.int64),
         ("wh", np.int64),
         ("slot", np.int64),
+        ("histogram", np.int64),
         # the best split of a leaf that has been searched; no gain: none
         ("split_gain", np.float64),
         ("split_feature", np.int64),
@@ -52,7 +53,8 @@ class WorkSpace(NamedTuple):
     rows, rows_aside : arrays of uint32, shape (n_samples,)
         Samples, those of a node next to each other; and the right child's while a node is being split.
     histograms : array of int64, shape (n_leaves, n_cells, 2)
-        One slot for each leaf that may still be split.
+        One for each leaf that may still be split, as far as memory allows: then there are fewer, at least three. The
+        last two are of the leaves made last, and those of later leaves are forgotten once they have been searched.
     usable : array of bool, shape (n_leaves, n_split_features)
     thresholds : Thresholds
     """
@@ -65,14 +67,14 @@ class WorkSpace(NamedTuple):
     thresholds: Thresholds
 
 
-def make_workspace(columns: Columns, num_leaves: int) -> WorkSpace:
-    """Allocate the work space of one thread."""
+def make_workspace(columns: Columns, num_leaves: int, n_histograms: int) -> WorkSpace:
+    """Allocate the work space of one thread; `n_histograms` is `num_leaves`, or fewer but at least 3."""
     n_samples = columns.codes.shape[1]
     return WorkSpace(
         cells=np.empty((n_samples, 2), dtype=np.int64),
         rows=np.empty(n_samples, dtype=np.uint32),
         rows_aside=np.empty(n_samples, dtype=np.uint32),
-        histograms=np.empty((num_leaves, int(columns.group_cell[-1]), 2), dtype=np.int64),
+        histograms=np.empty((n_histograms, int(columns.group_cell[-1]), 2), dtype=np.int64),
         usable=np.empty((num_leaves, columns.feature.size), dtype=np.bool_),
         thresholds=make_thresholds(int(columns.n_bins.max(initial=0))),
     )
@@ -184,6 +186,7 @@ def _make_root(rows, usable, work, nodes, rules):
         wh += cells[rows[j], 1]
     _set_leaf(nodes, np.int64(0), np.int64(0), np.int64(rows.size), z, wh, rules)
     nodes[0].slot = 0
+    nodes[0].histogram = 0
     slot_usable = work.usable[0]
     for f in range(usable.size):
         slot_usable[f] = usable[f]
@@ -210,7 +213,7 @@ def _search(columns, nodes, first, last, rules, z_unit, h_unit, work):
             continue
         split = find_best_split(
             columns,
-            work.histograms[node.slot],
+            work.histograms[node.histogram],
             node.z,
             node.wh,
             work.usable[node.slot],
@@ -274,7 +277,10 @@ def _split_node(codes, n_bins, has_missing, nodes, parent, left, work, rules):
 
 @kernel
 def _prepare_children(columns, nodes, parent, free_slot, rules, work):
-    """Histograms of two new leaves, summed for the smaller one and subtracted for the larger; False if not needed."""
+    """Histograms of two new leaves, summed for the smaller one and subtracted for the larger; False if not needed.
+
+    If the parent's was forgotten, that of the larger one is summed, too: sums of integers, the same either way.
+    """
     node = nodes[parent]
     smaller = nodes[node.left]
     larger = nodes[node.right]
@@ -288,9 +294,16 @@ def _prepare_children(columns, nodes, parent, free_slot, rules, work):
     free_usable = work.usable[free_slot]
     for f in range(usable.size):
         free_usable[f] = usable[f]
-    child_hist = work.histograms[free_slot]
+    n_histograms = work.histograms.shape[0]
+    n_kept = n_histograms if work.usable.shape[0] <= n_histograms else n_histograms - 2
+    smaller.histogram = free_slot if free_slot < n_kept else n_kept
+    larger.histogram = node.slot if node.slot < n_kept else n_kept + 1
+    child_hist = work.histograms[smaller.histogram]
     build_histogram(columns, work.rows[smaller.start : smaller.stop], work.cells, child_hist)
-    subtract_histogram(work.histograms[node.slot], child_hist, columns.first_cell, columns.n_cells, usable)
+    if node.slot < n_kept:
+        subtract_histogram(work.histograms[larger.histogram], child_hist, columns.first_cell, columns.n_cells, usable)
+    else:
+        build_histogram(columns, work.rows[larger.start : larger.stop], work.cells, work.histograms[larger.histogram])
     return True
 
 

@@ -17,9 +17,9 @@ import os
 import stat
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
@@ -37,6 +37,7 @@ MAGIC = b"\x89ABC\r\n\x1a\n"
 
 _PREAMBLE = struct.Struct("<8sII3Q")
 _CHECKSUM = struct.Struct("<I")
+CHECKSUM_SIZE = _CHECKSUM.size
 
 
 @dataclass(frozen=True)
@@ -110,13 +111,7 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, Any], FlatTrees]:
     OSError
         If it cannot be read.
     """
-    try:
-        if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):
-            raise ModelFormatError("it is not a regular file.")
-        with open(path, "rb") as file:
-            return _read(file, os.fstat(file.fileno()).st_size)
-    except ModelFormatError as error:
-        raise ModelFormatError(f"{os.fspath(path)} is not a valid model file: {error}") from error
+    return read_file(path, "model file", _read)
 
 
 def to_bytes(header: Mapping[str, Any], trees: FlatTrees) -> bytes:
@@ -145,6 +140,11 @@ def _chunks(header: Mapping[str, Any], trees: FlatTrees) -> Iterator[bytes | mem
     for name, dtype, _ in sizes.layout():
         array = np.ascontiguousarray(getattr(trees, name).astype(dtype, casting="safe", copy=False))
         parts.append(array.data.cast("B") if array.size else b"")
+    yield from with_checksum(parts)
+
+
+def with_checksum(parts: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+    """Yield the parts of a file, and their checksum as the last."""
     checksum = 0
     for part in parts:
         checksum = zlib.crc32(part, checksum)
@@ -154,8 +154,21 @@ def _chunks(header: Mapping[str, Any], trees: FlatTrees) -> Iterator[bytes | mem
 
 # ------------------------------------------------------------------------------------------------ reading
 
+Content = TypeVar("Content")
 
-class _Reader:
+
+def read_file(path: str | os.PathLike[str], what: str, read: Callable[[BinaryIO, int], Content]) -> Content:
+    """Return `read(file, size of the file)` of a regular file; a ModelFormatError of it gets to name the file."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):
+            raise ModelFormatError("it is not a regular file.")
+        with open(path, "rb") as file:
+            return read(file, os.fstat(file.fileno()).st_size)
+    except ModelFormatError as error:
+        raise ModelFormatError(f"{os.fspath(path)} is not a valid {what}: {error}") from error
+
+
+class Reader:
     """Read exact numbers of bytes and keep their checksum."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -179,15 +192,19 @@ class _Reader:
             self.checksum = zlib.crc32(buffer, self.checksum)
         return array.astype(dtype.newbyteorder("="), copy=False)
 
+    def check_checksum(self) -> None:
+        """Read the checksum at the end of the file and compare it."""
+        checksum = self.checksum
+        if _CHECKSUM.unpack(self.read(CHECKSUM_SIZE)) != (checksum,):
+            raise ModelFormatError("it is damaged (the checksum does not match).")
+
 
 def _read(file: BinaryIO, file_size: int) -> tuple[dict[str, Any], FlatTrees]:
-    reader = _Reader(file)
+    reader = Reader(file)
     sizes, header_size = _read_preamble(reader, file_size)
     text = reader.read(header_size)
     arrays = {name: reader.read_array(dtype, length) for name, dtype, length in sizes.layout()}
-    checksum = reader.checksum
-    if _CHECKSUM.unpack(reader.read(_CHECKSUM.size)) != (checksum,):
-        raise ModelFormatError("it is damaged (the checksum does not match).")
+    reader.check_checksum()
     header = decode_header(text)
     check_header(header, sizes.n_rounds)
     if (arrays["missing_left"] > 1).any():
@@ -198,24 +215,34 @@ def _read(file: BinaryIO, file_size: int) -> tuple[dict[str, Any], FlatTrees]:
     return header, trees
 
 
-def _read_preamble(reader: _Reader, file_size: int) -> tuple[_Sizes, int]:
+def _read_preamble(reader: Reader, file_size: int) -> tuple[_Sizes, int]:
     """Read the sizes; they are trusted only after they have added up to the size of the file."""
     if file_size < _PREAMBLE.size:
         raise ModelFormatError("it is too short." if file_size else "it is empty.")
     magic, version, header_size, *counts = _PREAMBLE.unpack(reader.read(_PREAMBLE.size))
     if magic != MAGIC:
         raise ModelFormatError("it is another kind of file, or was converted as if it were text.")
-    if version > FORMAT_VERSION:
+    check_version(version, FORMAT_VERSION)
+    check_header_size(header_size)
+    sizes = _Sizes(*counts)
+    expected = _PREAMBLE.size + header_size + sizes.n_bytes + CHECKSUM_SIZE
+    if expected != file_size:
+        raise ModelFormatError(f"it has {file_size} bytes instead of {expected}: cut off, or damaged.")
+    return sizes, header_size
+
+
+def check_version(version: int, newest: int) -> None:
+    """Refuse a file of a newer format version than `newest`, or of none."""
+    if version > newest:
         raise ModelFormatError(
-            f"it has format version {version}, but this version of abc-plugins reads up to {FORMAT_VERSION}; "
+            f"it has format version {version}, but this version of abc-plugins reads up to {newest}; "
             "upgrade abc-plugins."
         )
     if version < 1:
         raise ModelFormatError(f"it has the unknown format version {version}.")
-    if header_size > MAX_HEADER_BYTES + 8:
-        raise ModelFormatError(f"its header has {header_size} bytes, more than {MAX_HEADER_BYTES} are allowed.")
-    sizes = _Sizes(*counts)
-    expected = _PREAMBLE.size + header_size + sizes.n_bytes + _CHECKSUM.size
-    if expected != file_size:
-        raise ModelFormatError(f"it has {file_size} bytes instead of {expected}: cut off, or damaged.")
-    return sizes, header_size
+
+
+def check_header_size(n_bytes: int) -> None:
+    """Refuse a header that would take too much memory."""
+    if n_bytes > MAX_HEADER_BYTES + 8:
+        raise ModelFormatError(f"its header has {n_bytes} bytes, more than {MAX_HEADER_BYTES} are allowed.")

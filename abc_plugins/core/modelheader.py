@@ -21,6 +21,9 @@ from abc_plugins.core.schedule import CLASSIC
 MAX_HEADER_BYTES = 2**25
 """Parsed JSON takes up to some twenty times the memory of its text, so that a header of any size would be a bomb."""
 
+_MAX_CONTAINERS = 2**20
+"""Brackets in a header: a list or dict of nothing takes three bytes of text, but some hundred of memory."""
+
 _MAX_FEATURES = 2**24
 _MAX_LABEL_BYTES = 2**26
 _FLOAT, _ITEMS = "$float", "$items"
@@ -43,15 +46,8 @@ def encode_header(header: Mapping[str, Any]) -> bytes:
     TypeError, ValueError
         For what cannot be stored, naming where it is.
     """
-    plain = {name: _to_json(value, name) for name, value in header.items() if name != "classes"}
-    plain["classes"] = _encode_classes(header["classes"])
-    text = json.dumps(plain, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")
-    if len(text) > MAX_HEADER_BYTES:
-        raise ValueError(
-            f"the model's header (feature names, classes, losses, metrics) has {len(text)} bytes, more than the "
-            f"{MAX_HEADER_BYTES} that a model file may have; use shorter feature names."
-        )
-    return text
+    plain = {name: value for name, value in header.items() if name != "classes"}
+    return encode_values(plain, classes=_encode_classes(header["classes"]))
 
 
 def decode_header(text: bytes) -> dict[str, Any]:
@@ -61,6 +57,39 @@ def decode_header(text: bytes) -> dict[str, Any]:
     ------
     ModelFormatError
     """
+    header = decode_values(text)
+    if "classes" not in header:
+        raise ModelFormatError("the header must be an object with classes.")
+    header["classes"] = _decode_classes(header["classes"])
+    return header
+
+
+def encode_values(values: Mapping[str, Any], **more: Any) -> bytes:
+    """Turn a mapping of names and values into JSON text; `more` is JSON already."""
+    plain = {name: _to_json(value, name) for name, value in values.items()} | more
+    text = json.dumps(plain, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")
+    if text.count(b"[") + text.count(b"{") > _MAX_CONTAINERS:
+        raise ValueError(
+            f"the model's header (feature names, classes, losses, metrics) has more than {_MAX_CONTAINERS} lists, dicts"
+            " and brackets in names; use shorter feature names."
+        )
+    if len(text) > MAX_HEADER_BYTES:
+        raise ValueError(
+            f"the model's header (feature names, classes, losses, metrics) has {len(text)} bytes, more than the "
+            f"{MAX_HEADER_BYTES} that a model file may have; use shorter feature names."
+        )
+    return text
+
+
+def decode_values(text: bytes) -> dict[str, Any]:
+    """Read what `encode_values` wrote, refusing everything else.
+
+    Raises
+    ------
+    ModelFormatError
+    """
+    if text.count(b"[") + text.count(b"{") > _MAX_CONTAINERS:
+        raise ModelFormatError(f"the header has more than {_MAX_CONTAINERS} lists and dicts.")
     try:
         plain = json.loads(
             text.decode("ascii"),
@@ -69,16 +98,13 @@ def decode_header(text: bytes) -> dict[str, Any]:
             parse_float=_finite_float,
             parse_int=_short_int,
         )
-        if not isinstance(plain, dict) or "classes" not in plain:
-            raise ModelFormatError("the header must be an object with classes.")
-        classes = _decode_classes(plain.pop("classes"))
-        header = {name: _from_json(value) for name, value in plain.items()}
+        if not isinstance(plain, dict):
+            raise ModelFormatError("the header must be an object.")
+        return {name: _from_json(value) for name, value in plain.items()}
     except ModelFormatError:
         raise
     except (ValueError, RecursionError) as error:
         raise ModelFormatError(f"the header is not valid JSON: {error}") from error
-    header["classes"] = classes
-    return header
 
 
 def check_header(header: Mapping[str, Any], n_rounds: int) -> None:
@@ -234,11 +260,16 @@ def _encode_label(label: Any) -> bool | int | float | str:
     label = label.item() if isinstance(label, np.generic) else label
     if not isinstance(label, bool | int | float | str):
         raise _unstorable(f"the label {label!r} of type {type(label).__name__}")
-    if isinstance(label, int) and not -(2**63) <= label < 2**64:
-        raise _unstorable(f"the label {label}, which has more than 64 bits,")
-    if isinstance(label, float) and not math.isfinite(label):
-        raise _unstorable(f"the label {label}")
+    if not _is_storable(label):
+        raise _unstorable(f"the label {label}" + (", which has more than 64 bits," if isinstance(label, int) else ""))
     return label
+
+
+def _is_storable(label: bool | int | float | str) -> bool:
+    """Whether a label can be told apart from others, and fits into 64 bits."""
+    if isinstance(label, float):
+        return math.isfinite(label)
+    return not isinstance(label, int) or -(2**63) <= label < 2**64
 
 
 def _unstorable(what: str) -> TypeError:
@@ -266,7 +297,7 @@ def _decode_classes(stored: Any) -> AnyArray:
 
 def _fits(label: Any, dtype: np.dtype[Any]) -> bool:
     if dtype.kind == "O":
-        return isinstance(label, bool | int | float | str)
+        return isinstance(label, bool | int | float | str) and _is_storable(label)
     if dtype.kind == "U":
         return isinstance(label, str) and 4 * len(label) <= dtype.itemsize and not label.endswith("\0")
     if type(label) not in _NUMBER_KINDS[dtype.kind]:

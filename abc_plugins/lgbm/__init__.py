@@ -1,5 +1,10 @@
 """ABC-Boost on LightGBM: lightgbm.train, lightgbm.cv and LGBMClassifier with an adaptive base class."""
 
+try:
+    import lightgbm  # noqa: F401
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError("abc_plugins.lgbm needs LightGBM: pip install 'abc-plugins[lgbm]'") from error
+
 from abc_plugins.lgbm.crossval import cv
 from abc_plugins.lgbm.estimator import ABCLGBMClassifier
 from abc_plugins.lgbm.exporting import export, model_info

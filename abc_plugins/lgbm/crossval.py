@@ -19,6 +19,7 @@ from abc_plugins.lgbm.trainer import EvalFunction, Trainer, eval_result
 from abc_plugins.lgbm.training import (
     Callback,
     check_datasets,
+    check_functions,
     count_classes,
     initial_model,
     listed,
@@ -74,6 +75,7 @@ callbacks, eval_train_metric, return_cvbooster
     """
     options = ABCOptions(search, gap, warmup, leaf_clip, leaf_values, guard, layout)
     check_datasets(train_set, None)
+    check_functions(feval)
     if metrics is not None:
         params = {**main_names(params), "metric": metrics}
     n_classes, named = count_classes(params, train_set), main_names(params)

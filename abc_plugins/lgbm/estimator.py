@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, wraps
 from types import FunctionType
 from typing import Any
 
@@ -12,6 +12,7 @@ from lightgbm import sklearn as lgb_sklearn
 
 from abc_plugins.core.arrays import AnyArray, Floats
 from abc_plugins.core.checks import fail
+from abc_plugins.fitcheck import check_fit_arguments
 from abc_plugins.lgbm.params import LEAF_CLIP, ABCOptions
 from abc_plugins.lgbm.training import train
 
@@ -127,6 +128,12 @@ reg_lambda, random_state, n_jobs, importance_type, **kwargs
         self.leaf_values = leaf_values
         self.guard = guard
         self.layout = layout
+
+    @wraps(lgb.LGBMClassifier.fit)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *args: Any, **kwargs: Any) -> ABCLGBMClassifier:
+        """Fit the model; the arguments are those of `LGBMClassifier.fit`."""
+        check_fit_arguments(X, y, sample_weight)
+        return super().fit(X, y, sample_weight, *args, **kwargs)
 
     def _process_params(self, stage: str) -> dict[str, Any]:
         """Keep the parameters of the schedule away from LightGBM, which does not know them."""

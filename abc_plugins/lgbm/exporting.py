@@ -12,6 +12,7 @@ import lightgbm as lgb
 import numpy as np
 
 from abc_plugins.core.arrays import Floats
+from abc_plugins.core.atomic import replace_file
 from abc_plugins.core.checks import check_choice, check_integer, fail
 from abc_plugins.core.model import LEAF, Tree
 from abc_plugins.core.schedule import CLASSIC
@@ -171,7 +172,8 @@ def _native_booster(
     _warn_of_size(len(layed.trees), len(used), layout)
     text = write_model(frame, layed.trees, n_classes)
     if path is not None:
-        Path(path).write_text(text, encoding="utf-8")
+        with replace_file(path, "w", encoding="utf-8") as file:
+            file.write(text)
     booster = lgb.Booster(model_str=text)
     split_importance, gain_importance = importances(used, frame.n_features)
     booster.abc_info = {

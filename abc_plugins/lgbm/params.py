@@ -10,7 +10,7 @@ from typing import Any
 
 from lightgbm.basic import _ConfigAliases
 
-from abc_plugins.core.checks import check_choice, check_integer, check_real, fail
+from abc_plugins.core.checks import check_choice, check_flag, check_integer, check_real, fail
 from abc_plugins.core.driver import LeafStep
 from abc_plugins.core.parallel import available_cores
 from abc_plugins.core.schedule import BaseClassSchedule, check_search
@@ -49,6 +49,7 @@ class ABCOptions:
         if self.leaf_clip is not None:
             check_real("leaf_clip", self.leaf_clip, above=0.0, allowed="a number larger than 0, or None for no clip")
         check_choice("leaf_values", self.leaf_values, LEAF_VALUES)
+        check_flag("guard", self.guard)
         check_choice("layout", self.layout, ("compact", "rounds"))
 
     def schedule(self, n_classes: int) -> BaseClassSchedule:
@@ -61,6 +62,8 @@ def main_names(params: Mapping[str, Any] | None) -> dict[str, Any]:
 
     Where LightGBM is given several names for one parameter it prefers the main one, and so does this.
     """
+    if params is not None and not isinstance(params, Mapping):
+        fail("params", type(params).__name__, "a dict, or None", TypeError)
     named = {} if params is None else dict(params)
     for main in _MAIN_NAMES:
         values = [named.pop(alias) for alias in [main, *sorted(_ConfigAliases.get(main) - {main})] if alias in named]
@@ -160,7 +163,7 @@ def _refuse(given: Mapping[str, Any], options: ABCOptions) -> None:
     boosting = given.get("boosting", "gbdt")
     if boosting in ("dart", "rf", "random_forest"):
         fail("boosting", boosting, "'gbdt' or 'goss': DART and random forests rescale the trees of earlier rounds")
-    if int(given.get("num_machines", 1)) > 1 or given.get("machines"):
+    if check_integer("num_machines", given.get("num_machines", 1), minimum=1) > 1 or given.get("machines"):
         several = given.get("machines") or given.get("num_machines")
         fail("num_machines", several, "1: machines that cannot add up their losses would choose different base classes")
     if any(given.get("monotone_constraints") or ()):

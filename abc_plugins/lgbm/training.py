@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import lightgbm as lgb
+import numpy as np
 from lightgbm import callback as lgb_callback
 from lightgbm.basic import _InnerPredictor
 
@@ -92,6 +93,7 @@ def train(
     """
     options = ABCOptions(search, gap, warmup, leaf_clip, leaf_values, guard, layout)
     check_datasets(train_set, valid_sets)
+    check_functions(feval)
     n_classes, named = count_classes(params, train_set), main_names(params)
     if n_classes == 2:
         return _train_two_classes(
@@ -131,6 +133,29 @@ def check_datasets(train_set: Any, valid_sets: Any) -> None:
     for data in listed(valid_sets):
         if not isinstance(data, lgb.Dataset):
             fail("valid_sets", data, "lightgbm.Dataset objects", TypeError)
+    for data in (train_set, *listed(valid_sets)):
+        _check_labels_and_weights(data)
+
+
+def _check_labels_and_weights(data: lgb.Dataset) -> None:
+    """Refuse what LightGBM takes without a word: no label and NaN as class 0, and any weights."""
+    in_memory = data.data is not None and not isinstance(data.data, str | Path)
+    if data.label is None and data._handle is None and data.used_indices is None and in_memory:
+        fail("label", None, "a class index for every row of a Dataset")
+    if data.label is not None and np.isnan(np.asarray(data.label, dtype=np.float64)).any():
+        fail("label", "NaN", "a class index for every row of a Dataset")
+    if data.weight is not None:
+        weights = np.asarray(data.weight, dtype=np.float64)
+        if not (np.isfinite(weights).all() and weights.min(initial=0.0) >= 0.0 and weights.any()):
+            wrong = weights[~np.isfinite(weights) | (weights < 0.0)]
+            fail("weight", wrong[0] if wrong.size else "only zeros", "finite and not negative, and not 0 everywhere")
+
+
+def check_functions(feval: Any) -> None:
+    """Refuse metrics that are no functions."""
+    for function in listed(feval):
+        if not callable(function):
+            fail("feval", function, "a function, or a list of functions", TypeError)
 
 
 def listed(value: Any) -> list[Any]:
@@ -258,6 +283,9 @@ def sorted_callbacks(
 ) -> tuple[list[Callback], list[Callback]]:
     """Sort callbacks into those before and those after a round, with the early stopping that `params` ask for."""
     functions = list(callbacks or [])
+    for i, function in enumerate(functions):
+        if not callable(function):
+            fail(f"callbacks[{i}]", function, "a function, as in lightgbm.train", TypeError)
     for i, function in enumerate(functions):
         function.__dict__.setdefault("order", i - len(functions))
     given = params.given

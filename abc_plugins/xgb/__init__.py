@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+try:
+    import xgboost  # noqa: F401
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError("abc_plugins.xgb needs XGBoost: pip install 'abc-plugins[xgb]'") from error
+
 from abc_plugins.xgb.callback import ABCBoost
 from abc_plugins.xgb.classifier import ABCXGBClassifier
 from abc_plugins.xgb.exporting import export

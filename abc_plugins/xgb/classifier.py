@@ -7,6 +7,8 @@ from typing import Any
 
 from xgboost import XGBClassifier
 
+from abc_plugins.core.checks import fail
+from abc_plugins.fitcheck import check_fit_arguments
 from abc_plugins.xgb.estimator import ABCEstimator
 
 
@@ -53,6 +55,9 @@ class ABCXGBClassifier(ABCEstimator, XGBClassifier):
         feature_weights: Any = None,
     ) -> ABCXGBClassifier:
         """Fit the model; the arguments are those of `XGBClassifier.fit`."""
+        check_fit_arguments(X, y, sample_weight)
+        if not getattr(getattr(X, "dtype", None), "isnative", True):  # XGBoost would read the bytes the wrong way round
+            fail("X", X.dtype, "in the byte order of this machine; use X.astype(X.dtype.newbyteorder('='))")
         with self._abc_training():
             super().fit(
                 X,

@@ -12,7 +12,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import distributed
+try:
+    import distributed
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError("abc_plugins.xgb.dask needs Dask: pip install 'abc-plugins[dask]'") from error
 import xgboost.dask
 from xgboost import Booster
 from xgboost.callback import TrainingCallback

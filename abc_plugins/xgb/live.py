@@ -214,7 +214,9 @@ def _starts_from_average(booster: Booster) -> bool:
 
 def _labels(matrix: DMatrix, n_classes: int) -> AnyArray:
     """Class indices of the rows. All workers of a cluster fail together, so that none waits for the others."""
-    labels = matrix.get_label()
+    labels, weights = matrix.get_label(), matrix.get_weight()
+    if reduce_sums(np.array([matrix.num_row() if weights.size == 0 else weights.sum()], dtype=np.float64))[0] <= 0:
+        fail("weight", "only zeros", "not 0 everywhere")
     missing = labels.size != matrix.num_row()
     bad = labels[(labels != np.floor(labels)) | (labels < 0) | (labels >= n_classes)]
     if reduce_sums(np.array([bad.size + missing], dtype=np.float64))[0] > 0:

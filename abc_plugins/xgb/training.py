@@ -10,6 +10,7 @@ import xgboost
 from xgboost import Booster, DMatrix
 from xgboost.callback import TrainingCallback
 
+from abc_plugins.core.checks import check_integer, fail
 from abc_plugins.xgb.callback import ABCBoost
 from abc_plugins.xgb.evaluating import CustomMetric
 from abc_plugins.xgb.settings import LEAF_CLIP, check_params
@@ -67,6 +68,7 @@ def train(
         A stock model, which needs no abc_plugins.
     """
     abc = ABCBoost(search=search, gap=gap, warmup=warmup, leaf_clip=leaf_clip, leaf_values=leaf_values, guard=guard)
+    _check_arguments(dtrain, num_boost_round, evals)
     return xgboost.train(
         with_objective(params, dtrain),
         dtrain,
@@ -117,6 +119,7 @@ def cv(
     history : pandas.DataFrame, or dict without pandas or with `as_pandas=False`
     """
     abc = ABCBoost(search=search, gap=gap, warmup=warmup, leaf_clip=leaf_clip, leaf_values=leaf_values, guard=guard)
+    _check_arguments(dtrain, num_boost_round, None)
     return xgboost.cv(
         with_objective(params, dtrain),
         dtrain,
@@ -136,6 +139,17 @@ def cv(
         shuffle=shuffle,
         custom_metric=custom_metric,
     )
+
+
+def _check_arguments(dtrain: Any, num_boost_round: Any, evals: Any) -> None:
+    """Refuse what XGBoost would fail on without naming it, or take as no rounds at all."""
+    if not isinstance(dtrain, DMatrix):
+        fail("dtrain", type(dtrain).__name__, "an xgboost.DMatrix", TypeError)
+    check_integer("num_boost_round", num_boost_round, minimum=0)
+    if evals is not None:
+        named = isinstance(evals, Sequence) and all(isinstance(item, tuple) and len(item) == 2 for item in evals)
+        if not named or not all(isinstance(matrix, DMatrix) for matrix, _ in evals):
+            fail("evals", type(evals).__name__, "a list of (xgboost.DMatrix, name) tuples", TypeError)
 
 
 def with_objective(params: Mapping[str, Any], dtrain: DMatrix) -> dict[str, Any]:

@@ -1,0 +1,277 @@
+"""Checkpoints of `ABCBoostClassifier`: which training a checkpoint is of, and how a new one goes on from it."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from abc_plugins.callbacks import Callback, CallbackList, RoundContext
+from abc_plugins.core.arrays import AnyArray, Floats
+from abc_plugins.core.checkpoint import (
+    Checkpoint,
+    booster_arrays,
+    check_checkpoint,
+    load_checkpoint,
+    restore_booster,
+    save_checkpoint,
+)
+from abc_plugins.core.modelcheck import ModelFormatError
+from abc_plugins.evaluation import EvalSet, Metrics
+from abc_plugins.persistence import check_classifier_header, make_header, storable_params
+from abc_plugins.training import describe_run
+
+if TYPE_CHECKING:
+    from abc_plugins.classifier import ABCBoostClassifier
+
+_EVAL_SCORES = "eval_scores_"
+_CHANGEABLE = ("n_estimators", "n_jobs", "verbose", "random_state", "class_weight")
+"""Parameters that may differ, or whose effect - the seed, the weights - is compared instead."""
+
+
+@dataclass(frozen=True)
+class RunData:
+    """What a model is trained on: features, class indices, classes, weights, and the names of the features."""
+
+    X: AnyArray
+    codes: AnyArray
+    classes: AnyArray
+    weights: Floats
+    names: Sequence[str] | None
+
+
+class Resumption:
+    """A checkpoint that a training goes on from.
+
+    Parameters
+    ----------
+    path : path
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        self.checkpoint = load_checkpoint(path)
+
+    def check(self, classifier: ABCBoostClassifier) -> None:
+        """Check that the file is of a classifier and has all that a resumed training needs."""
+        header, model_header = self.checkpoint.header, self.checkpoint.model_header
+        n_rounds = len(model_header["base_classes"])
+        allowed: dict[str, Callable[[Any], bool]] = {
+            "seed": lambda value: type(value) is int and 0 <= value < 2**31,
+            "seconds": lambda value: type(value) is float and math.isfinite(value),
+            "best_iteration": lambda value: value is None or (type(value) is int and 1 <= value <= n_rounds),
+            "callbacks": lambda value: isinstance(value, list),
+            "origin": lambda value: isinstance(value, dict),
+        }
+        try:
+            for name, is_allowed in allowed.items():
+                if name not in header or not is_allowed(header[name]):
+                    raise ModelFormatError(f"{name} is missing, or not what it must be.")
+            check_classifier_header(model_header, n_rounds, set(classifier.get_params()))
+            for state in header["callbacks"]:
+                if not isinstance(state, list) or len(state) != 2 or not isinstance(state[0], str):
+                    raise ModelFormatError("callbacks must be pairs of a name and a state.")
+            for values in (v for metrics in model_header["evals_result"].values() for v in metrics.values()):
+                if len(values) != n_rounds:
+                    raise ModelFormatError(f"evals_result must have a value for each of {n_rounds} rounds.")
+        except ModelFormatError as error:
+            raise self._invalid(error) from error
+
+    @property
+    def seed(self) -> int:
+        """Seed of the training."""
+        return int(self.checkpoint.header["seed"])
+
+    def check_origin(self, origin: Mapping[str, Any]) -> None:
+        """Refuse other data, parameters or versions than those of the checkpoint."""
+        stored = self.checkpoint.header["origin"]
+        for name in dict.fromkeys([*origin, *stored]):
+            before, now = stored.get(name), origin.get(name)
+            if before == now:
+                continue
+            shown = f"{name} is not the same" if _is_digest(now) else f"{name} was {before!r} and is now {now!r}"
+            raise ValueError(
+                f"resume_from must be a checkpoint of a training with the same data and parameters; "
+                f"for {self.path}, {shown}."
+            )
+
+    def check_rounds(self, n_estimators: int) -> None:
+        """Refuse a checkpoint that has more rounds than wanted."""
+        n_rounds = len(self.checkpoint.model_header["base_classes"])
+        if n_rounds > n_estimators:
+            raise ValueError(
+                f"n_estimators must be at least the {n_rounds} rounds that {self.path} has done; got {n_estimators}."
+            )
+
+    def restore(self, context: RoundContext, eval_sets: Sequence[EvalSet], metrics: Metrics) -> None:
+        """Bring a new booster and its evaluation sets to the state of the checkpoint."""
+        header, model_header = self.checkpoint.header, self.checkpoint.model_header
+        try:
+            restore_booster(context.booster, self.checkpoint)
+            for index, eval_set in enumerate(eval_sets):
+                scores = self.checkpoint.arrays.get(f"{_EVAL_SCORES}{index}")
+                if scores is None or scores.shape != eval_set.scores.shape or not np.isfinite(scores).all():
+                    raise ModelFormatError(f"the scores of {eval_set.name} are missing or of the wrong shape.")
+                eval_set.scores[:] = scores
+            self._check_metrics(eval_sets, metrics)
+        except ModelFormatError as error:
+            raise self._invalid(error) from error
+        context.round_index = context.booster.model.n_rounds - 1
+        context.evals_result = {name: dict(metrics) for name, metrics in model_header["evals_result"].items()}
+        context.seconds = header["seconds"]
+        context.trees_grown = context.booster.trees_grown
+        if context.round_index >= 0:
+            context.base_class, context.train_loss = context.booster.schedule.bases[-1], context.booster.train_loss[-1]
+
+    def _check_metrics(self, eval_sets: Sequence[EvalSet], metrics: Metrics) -> None:
+        """Check that the metrics so far are those that the next rounds will have."""
+        found = {name: list(values) for name, values in self.checkpoint.model_header["evals_result"].items()}
+        expected = {eval_set.name: [name for name, _ in metrics.evaluate(eval_set)] for eval_set in eval_sets}
+        if self.checkpoint.trees.n_rounds and found != expected:
+            raise ModelFormatError(f"evals_result must have the metrics {expected}; it has {found}.")
+
+    def restore_callbacks(self, context: RoundContext, hooks: CallbackList) -> None:
+        """Give the callbacks their states back."""
+        states = self.checkpoint.header["callbacks"]
+        keepers = [callback for callback in hooks.callbacks if callback.get_state() is not None]
+        stored, found = [name for name, _ in states], [_kind(callback) for callback in keepers]
+        if stored != found:
+            raise ValueError(
+                f"callbacks must be those of the training that {self.path} is of, which had {stored} "
+                f"with a state; got {found}."
+            )
+        for callback, (_, state) in zip(keepers, states, strict=True):
+            try:
+                callback.set_state(state, context)
+            except (TypeError, ValueError) as error:
+                raise self._invalid(f"the state of {_kind(callback)} is wrong: {error}") from error
+        context.best_iteration = self.checkpoint.header["best_iteration"]
+
+    def _invalid(self, why: object) -> ModelFormatError:
+        return ModelFormatError(f"{self.path} is not a valid checkpoint: {why}")
+
+
+@dataclass
+class RunCheckpoints:
+    """Writes the checkpoints of one training, and starts it from one.
+
+    Attributes
+    ----------
+    classifier : ABCBoostClassifier
+    data : RunData
+    eval_sets : list of EvalSet
+    seed : int
+    resumption : Resumption or None
+    """
+
+    classifier: ABCBoostClassifier
+    data: RunData
+    eval_sets: Sequence[EvalSet]
+    seed: int
+    resumption: Resumption | None = None
+
+    def begin(self, context: RoundContext, metrics: Metrics, hooks: CallbackList) -> None:
+        """Let callbacks write checkpoints of this training, and go to where the resumed one was."""
+        context.save_checkpoint = partial(self._save, context, hooks)
+        if self.resumption is not None:
+            self.resumption.check_origin(self._origin)
+            self.resumption.restore(context, self.eval_sets, metrics)
+
+    def restore_callbacks(self, context: RoundContext, hooks: CallbackList) -> None:
+        """Give the callbacks the states back that they had in the resumed training."""
+        if self.resumption is not None:
+            self.resumption.restore_callbacks(context, hooks)
+
+    def _save(self, context: RoundContext, hooks: CallbackList, path: str | os.PathLike[str] | None) -> None:
+        booster, data = context.booster, self.data
+        run = describe_run(context, booster.model.n_rounds)
+        states = [[_kind(callback), callback.get_state()] for callback in hooks.callbacks]
+        checkpoint = Checkpoint(
+            header={
+                "seed": self.seed,
+                "seconds": context.seconds,
+                "best_iteration": context.best_iteration,
+                "callbacks": [state for state in states if state[1] is not None],
+                "origin": self._origin,
+            },
+            model_header=make_header(self._params, data.classes, data.X.shape[1], data.names, run),
+            trees=booster.model.flat(),
+            arrays={
+                **booster_arrays(booster),
+                **{f"{_EVAL_SCORES}{index}": eval_set.scores for index, eval_set in enumerate(self.eval_sets)},
+            },
+        )
+        if path is None:
+            check_checkpoint(checkpoint)
+        else:
+            save_checkpoint(path, checkpoint)
+
+    @cached_property
+    def _params(self) -> dict[str, Any]:
+        return storable_params(self.classifier, stacklevel=2)
+
+    @cached_property
+    def _origin(self) -> dict[str, Any]:
+        """What must be the same for a training to go on as it would have without a stop."""
+        from abc_plugins import __version__
+
+        data = self.data
+        parameters = {
+            name: _plain(value) for name, value in self.classifier.get_params().items() if name not in _CHANGEABLE
+        }
+        return {
+            "the version of abc-plugins": __version__,
+            **parameters,
+            "the seed (random_state)": self.seed,
+            "the feature names": None if data.names is None else list(data.names),
+            "X": _digest_columns(data.X),
+            "y": _digest(data.codes, repr(data.classes.tolist())),
+            "the sample weights (with class_weight)": _digest(data.weights),
+            "the names of the evaluation sets": [eval_set.name for eval_set in self.eval_sets],
+            **{
+                f"eval_set[{index}]": _digest(eval_set.codes, eval_set.weights.tobytes(), _digest_columns(eval_set.X))
+                for index, eval_set in enumerate(self.eval_sets)
+            },
+        }
+
+
+def _kind(callback: Callback) -> str:
+    return type(callback).__name__.lstrip("_")
+
+
+def _plain(value: Any) -> Any:
+    """Turn a parameter into plain values that can be compared; functions are compared by name."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return getattr(value, "__qualname__", type(value).__name__) if callable(value) else value
+
+
+_DIGEST_PREFIX = "blake2b:"
+
+
+def _is_digest(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith(_DIGEST_PREFIX)
+
+
+def _digest(array: AnyArray, *more: str | bytes) -> str:
+    digest = hashlib.blake2b(repr((array.shape, array.dtype.str)).encode(), digest_size=16)
+    digest.update(np.ascontiguousarray(array).data)
+    for part in more:
+        digest.update(part.encode() if isinstance(part, str) else part)
+    return _DIGEST_PREFIX + digest.hexdigest()
+
+
+def _digest_columns(X: AnyArray) -> str:
+    """Digest of a table that does not depend on its layout or on whether float32 was enough."""
+    digest = hashlib.blake2b(repr(X.shape).encode(), digest_size=16)
+    for f in range(X.shape[1]):
+        digest.update(np.ascontiguousarray(X[:, f], dtype=np.float64).data)
+    return _DIGEST_PREFIX + digest.hexdigest()

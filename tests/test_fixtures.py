@@ -1,0 +1,51 @@
+"""Model files of every released version: this one must read them, and predict the same."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from abc_plugins import ABCBoostClassifier
+from abc_plugins.core.checkpoint import load_checkpoint
+
+FOLDER = Path(__file__).parent / "fixtures"
+ROWS = [[0.0, 0.0, 0.0], [1.0, -1.0, 0.5], [np.nan, 2.0, -2.0], [-3.0, np.nan, np.nan], [0.25, 0.5, 0.75]]
+EXPECTED = {
+    (path.name.removesuffix("_expected.json"), name): values
+    for path in sorted(FOLDER.glob("*_expected.json"))
+    for name, values in json.loads(path.read_text()).items()
+}
+
+
+def test_there_are_fixtures() -> None:
+    assert ("0.1.0", "three_classes") in EXPECTED
+    assert len(list(FOLDER.glob("*.abc"))) == len(EXPECTED)
+
+
+@pytest.mark.parametrize(("version", "name"), EXPECTED)
+def test_model_files_of_every_version(version: str, name: str, tmp_path: Path) -> None:
+    expected = EXPECTED[version, name]
+    model = ABCBoostClassifier.load_model(FOLDER / f"{version}_{name}.abc")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # arrays have no column names
+        probabilities = model.predict_proba(np.array(ROWS))
+        model.save_model(tmp_path / "again")
+    np.testing.assert_allclose(probabilities, expected["probabilities"], rtol=1e-12)
+    assert model.classes_.tolist() == expected["classes"]
+    assert model.base_classes_.tolist() == expected["base_classes"]
+    again = ABCBoostClassifier.load_model(tmp_path / "again")
+    assert again.model_.flat().value.tobytes() == model.model_.flat().value.tobytes()
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.checkpoint")), ids=lambda path: path.name)
+def test_checkpoints_of_every_version(path: Path) -> None:
+    """They can be read, and their models used; only the version that wrote one goes on from it."""
+    stored = load_checkpoint(path)
+    assert stored.arrays["scores"].shape == (3, 48)
+    model = ABCBoostClassifier.load_model(path)
+    expected = EXPECTED[path.name.removesuffix(".checkpoint"), "three_classes"]
+    np.testing.assert_allclose(model.predict_proba(np.array(ROWS)), expected["probabilities"], rtol=1e-12)
