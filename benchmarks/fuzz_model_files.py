@@ -338,10 +338,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _print(name: str, tally: Tally) -> None:
     checks = "on" if os.environ.get("NUMBA_BOUNDSCHECK") == "1" else "off"
     rows = [[outcome, f"{count:,}"] for outcome, count in sorted(tally.outcomes.items())]
-    print(
-        f"{name}: {sum(tally.outcomes.values()):,} cases in {tally.seconds:.0f} s, bounds checks {checks}, peak memory "
-    )
-    print(f"of a reader {tally.peak_megabytes:.0f} MB")
+    print(f"{name}: {sum(tally.outcomes.values()):,} cases in {tally.seconds:.0f} s, bounds checks {checks}")
+    print(f"peak memory of a reader: {tally.peak_megabytes:.0f} MB")
     print_table(["outcome", "cases"], rows)
     for failure in tally.failures[:20]:
         print(failure)

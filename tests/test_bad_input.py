@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from abc_plugins import ABCBoostClassifier
+from abc_plugins import ABCBoostClassifier, ModelFormatError
 from abc_plugins.cli import main
 
 lightgbm = pytest.importorskip("lightgbm")
@@ -360,6 +360,19 @@ def test_a_disk_that_cannot_be_written_to(code: int, tmp_path: Path, monkeypatch
         model.save_model(tmp_path / "model.abc")
     assert (tmp_path / "model.abc").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["model.abc"]
+
+
+@pytest.mark.parametrize(("name", "value"), [("n_jobs", 10**6), ("n_jobs", 0), ("num_leaves", 1), ("guard", 3)])
+def test_parameters_of_a_model_file_are_checked(name: str, value: Any, tmp_path: Path) -> None:
+    """When it is written as when it is read: what can be saved can be loaded."""
+    model = native().fit(X, Y)
+    with pytest.raises((ValueError, TypeError), match=f"{name} must be"):
+        model.set_params(**{name: value}).save_model(tmp_path / "model.abc")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ABCBoostClassifier, "_check_all_parameters", lambda _: None)
+        model.save_model(tmp_path / "model.abc")
+    with pytest.raises(ModelFormatError, match=rf"model\.abc is not a valid model file: {name} must be"):
+        ABCBoostClassifier.load_model(tmp_path / "model.abc")
 
 
 PACKAGES = {
