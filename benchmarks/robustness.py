@@ -278,7 +278,11 @@ def draw_letter(results: Sequence[dict[str, Any]], path: Path) -> None:
             label = f"w={warmup}" if position == 0 else None
             axes.scatter(where, cells, marker=marker, s=14, color=colour, alpha=0.8, label=label)
     axes.set_yscale("log")
-    axes.set_xticks(range(len(strips)), [f"{m}\n{v}\nclip {c}" for m, v, c in strips], fontsize=7)
+    axes.set_xticks(
+        range(len(strips)),
+        [f"{m.replace('robust', 'robust-' + chr(10))}\n{v}\nclip {c}" for m, v, c in strips],
+        fontsize=7,
+    )
     axes.set(
         ylabel="test errors of 10,000 after 200 rounds", title="Letter: every s in {1, 2, 3}, g in {0, 5, 10, 20, 100}"
     )
