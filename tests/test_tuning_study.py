@@ -49,7 +49,7 @@ def test_first_trials_are_the_paper_the_defaults_and_plain_boosting(result):
     assert [trial["start"] for trial in result.trials[:4]] == ["paper", "defaults", "plain", ""]
     names = ("search", "gap", "warmup", "num_leaves", "learning_rate")
     assert [paper[f"params_{name}"] for name in names] == [3, 10, 100, 20, 0.1]
-    assert [defaults[f"params_{name}"] for name in names] == [2, 10, 10, 20, 0.1]
+    assert [defaults[f"params_{name}"] for name in names] == [1, 0, 0, 20, 0.1]
     assert (plain["params_method"], "params_search" in plain) == ("robustlogit", False)
 
 
