@@ -25,7 +25,8 @@ from abc_plugins.datasets import load
 from tuning import TuneResult, tune
 from tuning.objective import PARAMS, SECONDS, outcome
 from tuning.result import DEFAULTS, PLAIN, compare, mean_rounds
-from tuning.studies import START, finished_trials
+from tuning.studies import START
+from tuning.trials import finished_trials
 
 
 def run_letter(options: argparse.Namespace) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from sklearn.datasets import load_digits
 
 from tuning import load_study, tune
 from tuning.result import summary_text
-from tuning.studies import WORKER, finished_trials
+from tuning.studies import WORKER
+from tuning.trials import finished_trials
 
 
 def work(storage: str, n_trials: int, max_rounds: int) -> int:

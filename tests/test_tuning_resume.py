@@ -16,7 +16,8 @@ from optuna.trial import TrialState
 
 from tuning import ReproducibleSampler, tune
 from tuning.objective import Objective
-from tuning.studies import fail_lost_trials, finished_trials, is_surplus, load_study, sign
+from tuning.studies import fail_lost_trials, is_surplus, load_study, sign
+from tuning.trials import finished_trials
 
 N_TRIALS, NEVER = 8, 1000
 WORKER = """

@@ -154,7 +154,8 @@ def _finished_before(options: argparse.Namespace, name: str) -> int:
     """Count the finished trials of the study; without --resume there must be no such study."""
     import optuna
 
-    from tuning.studies import finished_trials, load_study, open_storage
+    from tuning.studies import load_study, open_storage
+    from tuning.trials import finished_trials
 
     if options.storage is None:
         if options.resume:
@@ -211,7 +212,8 @@ class _Progress:
 
     def __call__(self, study: Any, _: Any) -> None:
         from tuning.result import find_best
-        from tuning.studies import PREFIX, finished_trials
+        from tuning.studies import PREFIX
+        from tuning.trials import finished_trials
 
         if any(trial.state.name == "COMPLETE" for trial in finished_trials(study)):
             best = find_best(study)

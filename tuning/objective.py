@@ -17,7 +17,7 @@ from tuning.pruning import ABCPruningCallback
 from tuning.space import Space, draw, plain_name
 from tuning.studies import OMIT, SETTINGS, is_surplus, sign
 
-REPORT_INTERVAL, RARE_REPORT_INTERVAL = 10, 50
+REPORT_INTERVAL, RARE_REPORT_INTERVAL = 10, 200
 """Rounds between two reports, with a pruner that looks at them and with one that does not: they cost time."""
 
 PARAMS, OUTCOME = "params", "outcome"

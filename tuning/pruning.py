@@ -11,10 +11,10 @@ import numpy as np
 from optuna import TrialPruned
 from optuna.pruners import BasePruner
 from optuna.study import StudyDirection
-from optuna.trial import TrialState
 
 from abc_plugins.callbacks import TRAINING, Callback, RoundContext
 from abc_plugins.core.checks import check_integer
+from tuning.trials import FINISHED, trials_when_asked
 
 ALIVE = "alive"
 """User attribute of a trial: when its process last showed a sign of life."""
@@ -141,7 +141,7 @@ class ABCPruningCallback(Callback):
 
 
 class FoldPruner(BasePruner):
-    """Give a trial up after a fold if the mean of its folds is worse than the median of the other trials' there.
+    """Give a trial up after a fold if the mean of its folds is worse than the median of the trials before.
 
     Rounds within a fold are not compared: with a small learning rate, a good trial is behind for a long time.
 
@@ -162,7 +162,7 @@ class FoldPruner(BasePruner):
         step = trial.last_step
         if step is None or (step + 1) % self.steps_per_fold:
             return False
-        finished = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
+        finished = trials_when_asked(study, FINISHED)
         others = [other.intermediate_values[step] for other in finished if step in other.intermediate_values]
         if len(others) < self.n_startup_trials:
             return False

@@ -11,9 +11,11 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.samplers import BaseSampler, TPESampler
 from optuna.trial import TrialState
 
+from tuning.trials import FINISHED, trials_when_asked
+
 _N_STARTUP_TRIALS = 10
 _SLOT = "abc:slot"
-_HAVE_SLOTS = (TrialState.RUNNING, TrialState.COMPLETE, TrialState.PRUNED)
+_HAVE_SLOTS = (*FINISHED, TrialState.RUNNING)
 
 
 class ReproducibleSampler(BaseSampler):
@@ -60,7 +62,7 @@ class ReproducibleSampler(BaseSampler):
 
 def _free_slot(study: Any, trial: Any) -> int:
     """The first slot that no earlier trial has, or will have: those just begun elsewhere take theirs before."""
-    earlier = [other for other in study.get_trials(deepcopy=False)[: trial.number] if other.state in _HAVE_SLOTS]
+    earlier = [other for other in trials_when_asked(study)[: trial.number] if other.state in _HAVE_SLOTS]
     taken = {other.system_attrs[_SLOT] for other in earlier if _SLOT in other.system_attrs}
     n_undecided = sum(_SLOT not in other.system_attrs for other in earlier)
     free = (slot for slot in itertools.count() if slot not in taken)

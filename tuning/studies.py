@@ -25,6 +25,7 @@ from abc_plugins.core.checks import fail
 from tuning.pruning import ALIVE
 from tuning.space import Space
 from tuning.splits import Fold
+from tuning.trials import FINISHED, running_trials, trials_when_asked
 
 PREFIX = "abc:"
 """Begins the names of all attributes of a study that are ours."""
@@ -32,7 +33,6 @@ PREFIX = "abc:"
 FINGERPRINT, READY = PREFIX + "fingerprint", PREFIX + "ready"
 START, OMIT, SETTINGS, WORKER = "start", "omit", "settings", "worker"
 _START_ATTRIBUTES = (START, OMIT, SETTINGS)
-_FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 _JOURNAL_SUFFIXES = (".log", ".journal", ".jsonl")
 _SQLITE_SUFFIXES = (".db", ".sqlite", ".sqlite3")
 _SQLITE_TIMEOUT = 120
@@ -221,28 +221,13 @@ def _wait_until_ready(study: Any) -> None:
         time.sleep(_POLL_SECONDS)
 
 
-def finished_trials(study: Any) -> list[Any]:
-    """All trials that were completed or pruned."""
-    return study.get_trials(deepcopy=False, states=_FINISHED)
-
-
-def running_trials(study: Any) -> list[Any]:
-    """All trials in work, those of dead processes included."""
-    return study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-
-
-def counted_trials(study: Any) -> list[Any]:
-    """All trials that are finished or in work."""
-    return study.get_trials(deepcopy=False, states=(*_FINISHED, TrialState.RUNNING))
-
-
 def is_surplus(study: Any, trial: Any, n_trials: int) -> bool:
     """Whether enough trials are finished or come before this one.
 
     A trial that waits in the queue counts by its number, too: later ones must leave it its place.
     """
-    others = study.get_trials(deepcopy=False, states=(*_FINISHED, TrialState.RUNNING, TrialState.WAITING))
-    before = [other for other in others if other.number < trial.number or other.state in _FINISHED]
+    others = trials_when_asked(study, (*FINISHED, TrialState.RUNNING, TrialState.WAITING))
+    before = [other for other in others if other.number < trial.number or other.state in FINISHED]
     # Two processes may have queued a lost start again.
     return len(before) >= n_trials or any(_same_start(other, trial.user_attrs) for other in before)
 
@@ -270,7 +255,7 @@ def fail_lost_trials(study: Any) -> int:
         if parameters is None:
             continue
         own = {name: trial.user_attrs[name] for name in _START_ATTRIBUTES if name in trial.user_attrs}
-        alive = (*_FINISHED, TrialState.RUNNING, TrialState.WAITING)
+        alive = (*FINISHED, TrialState.RUNNING, TrialState.WAITING)
         if not any(_same_start(other, own) for other in study.get_trials(deepcopy=False, states=alive)):
             study.enqueue_trial(parameters, user_attrs=own)
     return len(lost)

@@ -28,13 +28,11 @@ from tuning.studies import (
     PREFIX,
     SETTINGS,
     START,
-    counted_trials,
     fail_lost_trials,
     fingerprint,
-    finished_trials,
     open_study,
-    running_trials,
 )
+from tuning.trials import counted_trials, finished_trials, running_trials
 
 ERROR, COST = "error", "cost"
 _OBJECTIVES = ((ERROR,), (ERROR, COST))
