@@ -55,7 +55,8 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         Number of classic rounds before the first search, w.
     base_choice : {"overdue", "worst"}, default="worst"
         Which classes are tried first: with "worst", the paper's rule, those with the largest training loss; with
-        "overdue" those with the largest training loss times the number of rounds since they were the base.
+        "overdue" those with the largest training loss times the square root of the number of rounds since they
+        were the base.
     min_samples_leaf : float, default=10
         Smallest total weight of the samples of a leaf: their number if there are no weights.
     min_child_weight : float, default=0.0

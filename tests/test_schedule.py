@@ -95,13 +95,14 @@ def test_same_candidates_and_bases_as_the_oracle(drive):
 
 @given(drives())
 def test_overdue_classes_come_first(drive):
-    """Loss times the rounds since a class was the base; the first round counts as one for all."""
+    """Loss times the root of the rounds since a class was the base; the first round counts as one for all."""
     schedule = BaseClassSchedule(
         drive.n_classes, search=drive.search, gap=drive.gap, warmup=drive.warmup, base_choice="overdue"
     )
     waited = [1] * drive.n_classes
     for m, losses in enumerate(drive.class_losses):
-        dues = [(math.inf if math.isnan(loss) else loss) * age for loss, age in zip(losses, waited, strict=True)]
+        known = [math.inf if math.isnan(loss) else loss for loss in losses]
+        dues = [loss * math.sqrt(age) for loss, age in zip(known, waited, strict=True)]
         plan, base = advance(schedule, *drive.of_round(m))
         if len(plan.candidates) > 1 or (plan.candidates and drive.gap == 0):
             assert list(plan.candidates) == naive.worst_classes(dues, len(plan.candidates))

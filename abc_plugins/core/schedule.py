@@ -58,8 +58,8 @@ class BaseClassSchedule:
         w: classic rounds before the first search.
     base_choice : {"worst", "overdue"}, default="worst"
         "worst", the paper's rule: classes with the largest training loss first. "overdue": those with the largest
-        product of the training loss and the number of rounds since the class was the base, so that all classes get
-        their turn, and those with much loss more often.
+        product of the training loss and the square root of the number of rounds since the class was the base, so that
+        all classes get their turn, and those with much loss more often.
     adaptive : bool, default=True
         False makes every round classic (MART and robust LogitBoost). Two classes have only one free score, so
         that the base makes no difference: every round is classic then, too.
@@ -171,7 +171,7 @@ class BaseClassSchedule:
     def _first_classes(self, class_losses: Sequence[float]) -> tuple[int, ...]:
         """The s classes that are first in line to be the base; ties go to the smaller class index."""
         ages = self._ages() if self.base_choice == "overdue" else [1] * self.n_classes
-        order = sorted(range(self.n_classes), key=lambda k: (-_comparable(class_losses[k]) * ages[k], k))
+        order = sorted(range(self.n_classes), key=lambda k: (-_comparable(class_losses[k]) * math.sqrt(ages[k]), k))
         return tuple(order[: self.n_candidates])
 
     def _ages(self) -> list[int]:
