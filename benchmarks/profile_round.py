@@ -75,7 +75,7 @@ def _parts(booster: Any, samples: Any, workers: Workers) -> dict[str, float]:
             )  # fmt: skip
 
     derivatives = milliseconds(derive)
-    root = milliseconds(lambda: build_histogram(columns, rows, work.cells, work.histograms[0]))
+    root = milliseconds(lambda: build_histogram(columns, rows, work.cells, work.joint_sums, work.histograms[0]))
     share = _rows_in_histograms(grower._nodes[: len(pairs)], grower._n_nodes, samples.n_samples)
     histograms = root * share
     update = booster._make_update(pairs, pairs, booster._paper_values(pairs, rows), rows)

@@ -103,7 +103,8 @@ def test_histograms(dense):
     for n_rows in (0, 1, 5, 60, N):
         rows = np.sort(rng.choice(N, n_rows, replace=False)).astype(np.uint32)
         hist = np.full((problem.columns.group_cell[-1], 2), 77, dtype=np.int64)
-        build_histogram(problem.columns, rows, cells, hist)
+        joint_sums = np.full((problem.columns.joint.start[-1], 2), 77, dtype=np.int64)
+        build_histogram(problem.columns, rows, cells, joint_sums, hist)
         np.testing.assert_array_equal(hist, plain_histogram(problem.columns, rows, cells))
 
 

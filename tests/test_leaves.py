@@ -44,12 +44,18 @@ def problem(request):
 # ------------------------------------------------------------------------------------------------ Newton steps
 
 
+def steps(sums, rules):
+    values = np.empty(len(sums))
+    newton_steps(sums, rules, values)
+    return values
+
+
 def test_newton_steps():
     sums = np.array([[2.0, 4.0], [-3.0, 1.5], [1.0, 0.0], [0.0, 0.0], [1.0, 1e-320], [-1e9, 1e-3]])
-    np.testing.assert_allclose(newton_steps(sums, RULES), [0.05, -0.2, 0.0, 0.0, 5.0, -5.0])
+    np.testing.assert_allclose(steps(sums, RULES), [0.05, -0.2, 0.0, 0.0, 5.0, -5.0])
     regularised = LeafRules(factor=0.75, reg_lambda=1.0, clip=0.5, learning_rate=1.0)
-    np.testing.assert_allclose(newton_steps(sums[:4], regularised), [0.3, -0.5, 0.5, 0.0])
-    assert newton_steps(sums, RULES._replace(clip=UNLIMITED))[4] == 0.1 * UNLIMITED
+    np.testing.assert_allclose(steps(sums[:4], regularised), [0.3, -0.5, 0.5, 0.0])
+    assert steps(sums, RULES._replace(clip=UNLIMITED))[4] == 0.1 * UNLIMITED
 
 
 @pytest.mark.parametrize(("plus", "minus"), [(1, CLASSIC), (0, 3)])
@@ -135,7 +141,7 @@ def renew(scores, labels, weights, classes, base, leaf_ids, rules, n_threads=1):
             base,
             [leaf_ids[t] for t in range(len(classes))],
             7,
-            lambda sums: newton_steps(sums, rules),
+            rules,
             workers,
         )
 

@@ -167,19 +167,20 @@ class Booster:
             sum_leaves(self._probabilities, data.labels, weights, plus, minus, self._grower.leaf_ids[t], sums[t])
 
         self._workers.over_items(range(len(pairs)), add_up)
-        return newton_steps(sums, self._leaf_rules(pairs[0][1]))
+        values = np.empty(sums.shape[:2])
+        newton_steps(sums.reshape(-1, 2), self._leaf_rules(pairs[0][1]), values.reshape(-1))
+        return values
 
     def _leaf_rules(self, minus: int) -> LeafRules:
         n_classes, settings = self._data.n_classes, self._settings
         return LeafRules(
             factor=(n_classes - 1) / n_classes if minus == CLASSIC else 1.0,
-            reg_lambda=settings.reg_lambda,
-            clip=UNLIMITED if settings.leaf_clip is None else settings.leaf_clip,
-            learning_rate=settings.learning_rate,
+            reg_lambda=float(settings.reg_lambda),
+            clip=UNLIMITED if settings.leaf_clip is None else float(settings.leaf_clip),
+            learning_rate=float(settings.learning_rate),
         )
 
     def _renewed_values(self, update: Update, weights: Floats) -> Floats:
-        rules = self._leaf_rules(int(update.minus[0]))
         return renew_leaf_values(
             self._probabilities,
             self._data.labels,
@@ -188,7 +189,7 @@ class Booster:
             int(update.minus[0]),
             [self._grower.leaf_ids[t] for t in update.tree],
             update.values.shape[1],
-            lambda sums: newton_steps(sums, rules),
+            self._leaf_rules(int(update.minus[0])),
             self._workers,
         )
 

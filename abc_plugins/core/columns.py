@@ -20,6 +20,7 @@ import numpy as np
 from abc_plugins.core.arrays import AnyArray, Bins, Booleans, Integers
 from abc_plugins.core.binning import FeatureBins
 from abc_plugins.core.jit import kernel
+from abc_plugins.core.joint import JointColumns, make_joint, no_joint
 
 STORED = -1
 """In place of a default bin: all bins have entries and cells."""
@@ -58,6 +59,7 @@ class Columns(NamedTuple):
     has_missing : array of bool
     default_bin : array of int32
         The bin without a cell, or STORED.
+    joint : JointColumns
     """
 
     codes: Bins
@@ -72,6 +74,7 @@ class Columns(NamedTuple):
     n_bins: Integers
     has_missing: Booleans
     default_bin: Integers
+    joint: JointColumns
 
 
 def make_columns(features: Sequence[FeatureBins], bins: Bins) -> Columns:
@@ -102,6 +105,7 @@ def make_columns(features: Sequence[FeatureBins], bins: Bins) -> Columns:
         n_bins=n_bins,
         has_missing=has_missing,
         default_bin=default_bin,
+        joint=make_joint(codes, n_cells) if np.all(default_bin == STORED) else no_joint(),
     )
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from abc_plugins.core.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.jit import kernel
+from abc_plugins.core.leaves import LeafRules
 from abc_plugins.core.losses import (
     centre,
     derivatives,
@@ -91,13 +92,6 @@ class LeafStep(NamedTuple):
     clip: float
     lambda_l1: float = 0.0
     lambda_l2: float = 0.0
-
-    def newton_values(self, sums: Floats, factor: float) -> Floats:
-        """Leaf values from sums of z and h of shape (n_leaves, 2); `factor` is 1, or (K - 1) / K in a classic round."""
-        sum_z, curvature = sums[:, 0], sums[:, 1] + self.lambda_l2
-        sum_z = factor * np.sign(sum_z) * np.maximum(np.abs(sum_z) - self.lambda_l1, 0.0)
-        newton = np.divide(sum_z, curvature, out=np.zeros_like(sum_z), where=curvature > 0.0)
-        return self.learning_rate * np.clip(newton, -self.clip, self.clip)
 
 
 class ABCScores:
@@ -316,8 +310,9 @@ class ABCScores:
             base,
             [leaf_ids[row] for row in rows],
             n_leaves,
-            lambda sums: step.newton_values(self.reduce(sums), factor),
+            LeafRules(factor, step.lambda_l2, step.clip, step.learning_rate, step.lambda_l1),
             self.workers,
+            self.reduce,
         )
         sign = [1.0 if plus != base else -1.0 for plus, _ in trees]
         return values * np.array(sign)[:, None]

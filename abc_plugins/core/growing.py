@@ -55,6 +55,7 @@ class WorkSpace(NamedTuple):
     histograms : array of int64, shape (n_leaves, n_cells, 2)
         One for each leaf that may still be split, as far as memory allows: then there are fewer, at least three. The
         last two are of the leaves made last, and those of later leaves are forgotten once they have been searched.
+    joint_sums : array of int64, shape (n_joint_cells, 2)
     usable : array of bool, shape (n_leaves, n_split_features)
     thresholds : Thresholds
     """
@@ -63,6 +64,7 @@ class WorkSpace(NamedTuple):
     rows: AnyArray
     rows_aside: AnyArray
     histograms: AnyArray
+    joint_sums: AnyArray
     usable: Booleans
     thresholds: Thresholds
 
@@ -75,6 +77,7 @@ def make_workspace(columns: Columns, num_leaves: int, n_histograms: int) -> Work
         rows=np.empty(n_samples, dtype=np.uint32),
         rows_aside=np.empty(n_samples, dtype=np.uint32),
         histograms=np.empty((n_histograms, int(columns.group_cell[-1]), 2), dtype=np.int64),
+        joint_sums=np.empty((int(columns.joint.start[-1]), 2), dtype=np.int64),
         usable=np.empty((num_leaves, columns.feature.size), dtype=np.bool_),
         thresholds=make_thresholds(int(columns.n_bins.max(initial=0))),
     )
@@ -141,7 +144,7 @@ def grow_trees(
 def _grow_tree(columns, n_rows, usable, num_leaves, rules, z_unit, h_unit, work, nodes):
     """Grow one tree from the first `n_rows` samples of `work.rows`; return its number of nodes."""
     _make_root(work.rows[:n_rows], usable, work, nodes, rules)
-    build_histogram(columns, work.rows[:n_rows], work.cells, work.histograms[0])
+    build_histogram(columns, work.rows[:n_rows], work.cells, work.joint_sums, work.histograms[0])
     # As int64 from the start: for literals Numba would compile the kernels below once more.
     n_nodes = np.int64(1)
     n_leaves = np.int64(1)
@@ -234,8 +237,8 @@ def _search(columns, nodes, first, last, rules, z_unit, h_unit, work):
 def _partition(codes, last_left, missing_left, missing_code, rows, rows_aside):
     """Move the samples that go left to the front of `rows`, keeping the order on both sides; return their number."""
     also_left = missing_code if missing_left else last_left
-    n_left = 0
-    n_right = 0
+    n_left = np.uint64(0)  # unsigned: indices that could be negative take longer
+    n_right = np.uint64(0)
     for j in range(rows.size):
         row = rows[j]
         # Written to both sides without a branch: which one counts is decided by which index moves on.
@@ -243,11 +246,12 @@ def _partition(codes, last_left, missing_left, missing_code, rows, rows_aside):
         left = (code <= last_left) | (code == also_left)
         rows[n_left] = row
         rows_aside[n_right] = row
-        n_left += left
-        n_right += 1 - left
-    for j in range(n_right):
-        rows[n_left + j] = rows_aside[j]
-    return n_left
+        n_left += np.uint64(left)
+        n_right += np.uint64(not left)
+    right_rows = rows[np.int64(n_left) :]
+    for j in range(right_rows.size):
+        right_rows[j] = rows_aside[j]
+    return np.int64(n_left)
 
 
 @kernel
@@ -299,11 +303,12 @@ def _prepare_children(columns, nodes, parent, free_slot, rules, work):
     smaller.histogram = free_slot if free_slot < n_kept else n_kept
     larger.histogram = node.slot if node.slot < n_kept else n_kept + 1
     child_hist = work.histograms[smaller.histogram]
-    build_histogram(columns, work.rows[smaller.start : smaller.stop], work.cells, child_hist)
+    build_histogram(columns, work.rows[smaller.start : smaller.stop], work.cells, work.joint_sums, child_hist)
     if node.slot < n_kept:
         subtract_histogram(work.histograms[larger.histogram], child_hist, columns.first_cell, columns.n_cells, usable)
     else:
-        build_histogram(columns, work.rows[larger.start : larger.stop], work.cells, work.histograms[larger.histogram])
+        larger_hist = work.histograms[larger.histogram]
+        build_histogram(columns, work.rows[larger.start : larger.stop], work.cells, work.joint_sums, larger_hist)
     return True
 
 

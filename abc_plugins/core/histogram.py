@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from abc_plugins.core.intrinsics import add_to_cell, prefetch
 from abc_plugins.core.jit import kernel
+from abc_plugins.core.joint import add_margins
 
 _AHEAD = 12
 """Samples of a node lie apart in memory: fetch this many of them ahead."""
 
+_ONE, _TWO, _THREE, _FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+"""Unsigned: an index that could be negative takes longer."""
+
+_ROWS_PER_JOINT_CELL = 0.5
+"""With fewer samples, going over the joint cells takes longer than they save."""
+
 
 @kernel
-def build_histogram(columns, rows, cells, hist):
+def build_histogram(columns, rows, cells, joint_sums, hist):
     """Fill `hist` with the sums over the samples `rows`.
 
     Parameters
@@ -19,9 +28,17 @@ def build_histogram(columns, rows, cells, hist):
     rows : array of uint32, increasing
     cells : array of int64, shape (n_samples, 2)
         What each sample adds, see `fixedpoint`.
+    joint_sums : array of int64, shape (n_joint_cells, 2)
+        Work space.
     hist : array of int64, shape (n_cells, 2)
     """
     hist[:] = 0
+    joint = columns.joint
+    if joint.first.size > 0 and rows.size >= _ROWS_PER_JOINT_CELL * joint_sums.shape[0]:
+        joint_sums[:] = 0
+        _add_even_rows(joint.entries, np.int64(joint.first.size), rows, cells, joint_sums)
+        add_margins(joint, joint_sums, columns.first_cell, columns.n_cells, hist)
+        return
     for g in range(columns.row_width.size):
         group_entries = columns.entries[columns.group_entry[g] : columns.group_entry[g + 1]]
         group_hist = hist[columns.group_cell[g] : columns.group_cell[g + 1]]
@@ -43,9 +60,17 @@ def _add_even_rows(entries, width, rows, cells, hist):
         row = rows[j]
         z = cells[row, 0]
         wh = cells[row, 1]
-        first = row * width
-        for e in range(first, first + width):
+        e = np.uint64(row) * np.uint64(width)
+        stop = e + np.uint64(width)
+        while e + _FOUR <= stop:  # four at a time: the loop itself takes time
             add_to_cell(hist, entries[e], z, wh)
+            add_to_cell(hist, entries[e + _ONE], z, wh)
+            add_to_cell(hist, entries[e + _TWO], z, wh)
+            add_to_cell(hist, entries[e + _THREE], z, wh)
+            e += _FOUR
+        while e < stop:
+            add_to_cell(hist, entries[e], z, wh)
+            e += _ONE
 
 
 @kernel
@@ -59,7 +84,7 @@ def _add_uneven_rows(entries, row_start, rows, cells, hist):
         row = rows[j]
         z = cells[row, 0]
         wh = cells[row, 1]
-        for e in range(row_start[row], row_start[row + 1]):
+        for e in range(np.uint64(row_start[row]), np.uint64(row_start[row + _ONE])):
             add_to_cell(hist, entries[e], z, wh)
 
 
@@ -68,6 +93,7 @@ def subtract_histogram(parent, child, first_cell, n_cells, usable):
     """Turn the parent's histogram into that of the other child, for the usable features."""
     for f in range(usable.size):
         if usable[f]:
-            for cell in range(first_cell[f], first_cell[f] + n_cells[f]):
+            first = np.uint64(first_cell[f])
+            for cell in range(first, first + np.uint64(n_cells[f])):
                 parent[cell, 0] -= child[cell, 0]
                 parent[cell, 1] -= child[cell, 1]

@@ -33,6 +33,24 @@ def add_to_cell(typing_context: Any, histogram: Any, cell: Any, first: Any, seco
 
 
 @intrinsic
+def add_cell(typing_context: Any, target: Any, to: Any, source: Any, cell: Any) -> Any:  # noqa: ARG001
+    """Add source[cell] to target[to], both of shape (n_cells, 2), like `add_to_cell`."""
+    signature = types.void(target, types.uint64, source, types.uint64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointers: list[Any] = []
+        for array, index in (arguments[:2], arguments[2:]):
+            kind = signature.args[len(pointers) * 2]
+            data = context.make_array(kind)(context, builder, array).data
+            pointers.append(builder.gep(builder.bitcast(data, _PAIR.as_pointer()), [index]))
+        total = builder.add(builder.load(pointers[0], align=8), builder.load(pointers[1], align=8))
+        builder.store(total, pointers[0], align=8)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
 def prefetch(typing_context: Any, array: Any, index: Any) -> Any:  # noqa: ARG001
     """Ask for the cache line of array[index] (first axis); a wrong index does no harm."""
     signature = types.void(array, types.uint64)

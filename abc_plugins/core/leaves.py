@@ -28,12 +28,15 @@ class LeafRules(NamedTuple):
         Largest absolute value before shrinkage.
     learning_rate : float
         Shrinkage, nu.
+    reg_alpha : float
+        Taken from the absolute sum of z.
     """
 
     factor: float
     reg_lambda: float
     clip: float
     learning_rate: float
+    reg_alpha: float = 0.0
 
 
 UNLIMITED = 1e12
@@ -102,21 +105,25 @@ def sum_leaves(probabilities, labels, weights, plus, minus, leaf_ids, sums):
         sums[node, 1] = halves[0, node, 1] + halves[1, node, 1]
 
 
-def newton_steps(sums: Floats, rules: LeafRules) -> Floats:
+@kernel
+def newton_steps(sums, rules, values):
     """Clipped and shrunken leaf values; 0 where the curvature vanishes.
 
     They are finite unless the learning rate is absurdly large; the booster never takes over a value that is not.
 
     Parameters
     ----------
-    sums : array of shape (..., 2)
+    sums : array of shape (n_leaves, 2)
         Sums of z and h.
     rules : LeafRules
+    values : array of shape (n_leaves,)
+        Filled in.
     """
-    z, denominator = rules.factor * sums[..., 0], sums[..., 1] + rules.reg_lambda
-    with np.errstate(over="ignore"):
-        steps = np.divide(z, denominator, out=np.zeros_like(denominator), where=denominator > 0)
-        return rules.learning_rate * np.clip(steps, -rules.clip, rules.clip)
+    for leaf in range(values.size):
+        z = max(abs(sums[leaf, 0]) - rules.reg_alpha, 0.0)
+        below = sums[leaf, 1] + rules.reg_lambda
+        step = min(rules.factor * z / below, rules.clip) if below > 0.0 else 0.0
+        values[leaf] = np.copysign(rules.learning_rate * step, sums[leaf, 0])
 
 
 @kernel

@@ -18,6 +18,7 @@ import numpy as np
 
 from abc_plugins.core.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.jit import kernel
+from abc_plugins.core.leaves import LeafRules, newton_steps
 from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers, count_blocks
 from abc_plugins.core.schedule import CLASSIC
 
@@ -36,8 +37,9 @@ def renew_leaf_values(
     base: int,
     leaf_ids: Sequence[AnyArray],
     n_nodes: int,
-    newton_steps: Callable[[Floats], Floats],
+    rules: LeafRules,
     workers: Workers,
+    reduce: Callable[[Floats], Floats] = np.asarray,
 ) -> Floats:
     """Compute leaf values one tree after the other.
 
@@ -54,9 +56,10 @@ def renew_leaf_values(
     leaf_ids : sequence of integer arrays of shape (n_samples,)
         For each tree the leaf of every sample, below `n_nodes`.
     n_nodes : int
-    newton_steps : callable
-        Turns the sums of z and h of the leaves, shape (n_nodes, 2), into leaf values.
+    rules : LeafRules
     workers : Workers
+    reduce : callable
+        Adds the sums of z and h of the leaves, shape (n_nodes, 2), to those that other processes have.
 
     Returns
     -------
@@ -66,6 +69,7 @@ def renew_leaf_values(
     base_mass = np.zeros(n_samples) if base == CLASSIC else probabilities[base].copy()
     other_mass = 1.0 - base_mass
     block_sums = np.empty((count_blocks(n_samples), n_nodes, 2))
+    sums = np.empty((n_nodes, 2))
     values = np.zeros((len(classes), n_nodes))
     growth = np.ones((2, n_nodes))  # what the tree before multiplies the masses of its class and of the base by
     before = 0
@@ -94,12 +98,28 @@ def renew_leaf_values(
             add_up(0, count_blocks(n_samples))
         else:
             workers.over_rows(n_samples, add_up)
-        values[t] = newton_steps(block_sums.sum(axis=0))
-        exponents = np.clip(values[t], -_LARGEST_EXPONENT, _LARGEST_EXPONENT)
-        growth[0] = np.exp(exponents)
-        growth[1] = np.exp(-exponents)
+        _add_blocks(block_sums, sums)
+        _set_values(reduce(sums), rules, values[t], growth)
         before = t
     return values
+
+
+@kernel
+def _add_blocks(block_sums, sums):
+    """Add the blocks' sums up, in their order."""
+    sums[:] = 0.0
+    for block in range(block_sums.shape[0]):
+        sums += block_sums[block]
+
+
+@kernel
+def _set_values(sums, rules, values, growth):
+    """Leaf values of a tree, and what they multiply masses by."""
+    newton_steps(sums, rules, values)
+    for leaf in range(values.size):
+        exponent = min(max(values[leaf], -_LARGEST_EXPONENT), _LARGEST_EXPONENT)
+        growth[0, leaf] = np.exp(exponent)
+        growth[1, leaf] = np.exp(-exponent)
 
 
 @kernel

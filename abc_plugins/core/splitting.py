@@ -56,7 +56,8 @@ class SplitRules(NamedTuple):
 class Thresholds(NamedTuple):
     """Work space: the thresholds of some features, one stretch after the other.
 
-    A feature has one stretch; if there are missing values, one with them on the left and one with them on the right.
+    Only bins with samples have a threshold: an empty one splits as the one before. A feature has one stretch; if there
+    are missing values, one with them on the left and one with them on the right.
 
     Attributes
     ----------
@@ -78,7 +79,7 @@ class Thresholds(NamedTuple):
 
 def make_thresholds(n_bins: int) -> Thresholds:
     """Allocate the work space for features of up to `n_bins` bins."""
-    size = _BATCH + 2 * n_bins
+    size = _BATCH + 2 * (n_bins + 1)
     return Thresholds(
         left_z=np.empty(size, dtype=np.int64),
         left_wh=np.empty(size, dtype=np.int64),
@@ -105,11 +106,9 @@ class Split(NamedTuple):
 
 
 @kernel
-def _denominator(wh, rules, h_unit):
-    """Sum of hessians or weight of a node: what the gain divides by, but for `reg_lambda`."""
-    if rules.second_order:
-        return to_float(wh & rules.hessian_mask) * h_unit
-    return to_float(wh >> rules.hessian_bits) * rules.weight_per_unit
+def _denominator(wh, rules):
+    """Hessians or weight of a node in units: what the gain divides by, but for `reg_lambda`."""
+    return to_float(wh & rules.hessian_mask) if rules.second_order else to_float(wh >> rules.hessian_bits)
 
 
 @kernel
@@ -119,30 +118,49 @@ def _score(z_sum, denominator):
 
 
 @kernel
-def _sum_from_left(hist, first_cell, n_bins, default_bin, present_z, present_wh, left_z, left_wh, start):
-    """Fill in what lies left of every threshold of a feature, missing values apart.
+def _sum_cells(hist, first, stop):
+    """Sums of some cells."""
+    z = np.int64(0)
+    wh = np.int64(0)
+    for cell in range(np.uint64(first), np.uint64(stop)):
+        z += hist[cell, 0]
+        wh += hist[cell, 1]
+    return z, wh
 
-    Sums run from the left up to the default bin and from the right down to it, so that its own sum is never needed.
+
+@kernel
+def _sum_up(hist, first, stop, left_z, left_wh, end):
+    """Append the sums of the cells up to each one that has samples; return the last ones and where they end.
+
+    Written without a branch: a cell without samples is overwritten by the next one.
     """
-    has_default = 0 <= default_bin < n_bins
-    z = 0
-    wh = 0
-    for b in range(default_bin if has_default else n_bins):
-        z += hist[first_cell + b, 0]
-        wh += hist[first_cell + b, 1]
-        left_z[start + b] = z
-        left_wh[start + b] = wh
-    if has_default:
-        z = present_z
-        wh = present_wh
-        for b in range(n_bins - 1, default_bin, -1):
-            left_z[start + b] = z
-            left_wh[start + b] = wh
-            # The default bin has no cell: those above it have moved down by one.
-            z -= hist[first_cell + b - 1, 0]
-            wh -= hist[first_cell + b - 1, 1]
-        left_z[start + default_bin] = z
-        left_wh[start + default_bin] = wh
+    z = np.int64(0)
+    wh = np.int64(0)
+    position = np.uint64(end)  # a signed index may be negative: looking after that takes more time than all the rest
+    for cell in range(np.uint64(first), np.uint64(stop)):
+        cell_wh = hist[cell, 1]
+        z += hist[cell, 0]
+        wh += cell_wh
+        left_z[position] = z
+        left_wh[position] = wh
+        position += np.uint64(cell_wh != 0)
+    return z, wh, np.int64(position)
+
+
+@kernel
+def _sum_from_left(hist, first_cell, n_bins, default_bin, present_z, present_wh, left_z, left_wh, start):
+    """Append the left sums of every bin with samples, missing values apart; return where they end."""
+    if not 0 <= default_bin < n_bins:
+        return _sum_up(hist, first_cell, first_cell + n_bins, left_z, left_wh, start)[2]
+    # The default bin has no cell: what is left of its threshold is what the cells behind it leave.
+    behind = first_cell + default_bin
+    default = _sum_up(hist, first_cell, behind, left_z, left_wh, start)[2]
+    above_z, above_wh, end = _sum_up(hist, behind, first_cell + n_bins - 1, left_z, left_wh, default + 1)
+    left_z[default] = left_wh[default] = 0
+    for t in range(np.uint64(default), np.uint64(end)):
+        left_z[t] += present_z - above_z
+        left_wh[t] += present_wh - above_wh
+    return end
 
 
 @kernel
@@ -151,27 +169,19 @@ def _missing_sums(hist, first_cell, n_cells, n_bins, default_bin, node_z, node_w
     behind = first_cell + n_cells
     if default_bin != n_bins:
         return hist[behind - 1, 0], hist[behind - 1, 1]
-    z = node_z
-    wh = node_wh
-    for cell in range(first_cell, behind):
-        z -= hist[cell, 0]
-        wh -= hist[cell, 1]
-    return z, wh
+    z, wh = _sum_cells(hist, first_cell, behind)
+    return node_z - z, node_wh - wh
 
 
 @kernel
 def _add_missing(left_z, left_wh, start, stop, missing_z, missing_wh):
-    """Repeat the thresholds start..stop behind themselves, and put missing values on the left in the first copy.
-
-    Nothing is on the left where no present value is: that is no split of the present values.
-    """
-    for b in range(start, stop):
-        behind = b + stop - start
-        left_z[behind] = left_z[b]
-        left_wh[behind] = left_wh[b]
-        if left_wh[b] != 0:
-            left_z[b] += missing_z
-            left_wh[b] += missing_wh
+    """Repeat the thresholds start..stop behind themselves, and put missing values on the left in the first copy."""
+    for t in range(start, stop):
+        behind = t + stop - start
+        left_z[behind] = left_z[t]
+        left_wh[behind] = left_wh[t]
+        left_z[t] += missing_z
+        left_wh[t] += missing_wh
 
 
 @kernel
@@ -200,8 +210,7 @@ def _lay_out(columns, f, hist, node_z, node_wh, usable, thresholds):
                 )
             present_z, present_wh = node_z - missing_z, node_wh - missing_wh
             start = stop
-            stop += n_bins[f]
-            _sum_from_left(
+            stop = _sum_from_left(
                 hist, first_cell[f], n_bins[f], default_bin[f], present_z, present_wh, left_z, left_wh, start
             )
             if missing_wh != 0:
@@ -210,7 +219,7 @@ def _lay_out(columns, f, hist, node_z, node_wh, usable, thresholds):
                 stretch_stop[n_stretches] = stop
                 stretch_missing_left[n_stretches] = True
                 n_stretches += 1
-                stop += n_bins[f]
+                stop += stop - start
             stretch_feature[n_stretches] = f
             stretch_stop[n_stretches] = stop
             stretch_missing_left[n_stretches] = False
@@ -220,37 +229,39 @@ def _lay_out(columns, f, hist, node_z, node_wh, usable, thresholds):
 
 
 @kernel
-def _score_thresholds(left_z, left_wh, scores, node_z, node_wh, rules, z_unit, h_unit):
+def _score_thresholds(left_z, left_wh, scores, node_z, node_wh, rules, reg_lambda, min_hessian):
     """Sum of both children's scores for every threshold, or _NOT_ALLOWED; LLVM vectorises this loop."""
-    node_z_sum = to_float(node_z) * z_unit
-    node_below = _denominator(node_wh, rules, h_unit)
-    # As a sum of a cell; out of reach if there are no hessians at all.
-    min_hessian = (
-        np.int64(min(np.ceil(rules.min_hessian / h_unit), rules.hessian_mask)) if rules.min_hessian > 0.0 else 0
-    )
-    for b in range(scores.size):
-        wh = left_wh[b]
+    z_sum = to_float(node_z)
+    below = _denominator(node_wh, rules)
+    for t in range(scores.size):
+        wh = left_wh[t]
         right_wh = node_wh - wh
-        z_sum = to_float(left_z[b]) * z_unit
-        below = _denominator(wh, rules, h_unit)
-        score = _score(z_sum, below + rules.reg_lambda) + _score(
-            node_z_sum - z_sum, node_below - below + rules.reg_lambda
-        )
+        left_sum = to_float(left_z[t])
+        right_sum = z_sum - left_sum
+        left_below = _denominator(wh, rules)
+        right_below = below - left_below + reg_lambda
+        left_below += reg_lambda
+        # a / c + b / d with one division; a child without a denominator counts nothing.
+        left_square = left_sum * left_sum if left_below > 0.0 else 0.0
+        right_square = right_sum * right_sum if right_below > 0.0 else 0.0
+        left_below = left_below if left_below > 0.0 else 1.0
+        right_below = right_below if right_below > 0.0 else 1.0
+        score = (left_square * right_below + right_square * left_below) / (left_below * right_below)
         allowed = (
             (wh >= rules.min_wh)
             & (right_wh >= rules.min_wh)
             & ((wh & rules.hessian_mask) >= min_hessian)
             & ((right_wh & rules.hessian_mask) >= min_hessian)
         )
-        scores[b] = score if allowed else _NOT_ALLOWED
+        scores[t] = score if allowed else _NOT_ALLOWED
 
 
 @kernel
 def _largest(score_bits, start, stop):
     """The largest score. As integers: numbers that are not negative have the same order, and LLVM vectorises it."""
-    largest = score_bits[start]
-    for b in range(start + 1, stop):
-        largest = max(largest, score_bits[b])
+    largest = np.float64(_NOT_ALLOWED).view(np.int64)
+    for t in range(np.uint64(start), np.uint64(stop)):
+        largest = max(largest, score_bits[t])
     return np.int64(largest).view(np.float64)
 
 
@@ -258,18 +269,32 @@ def _largest(score_bits, start, stop):
 def _last_record(scores, start, stop, floor):
     """The best threshold, the first one of those equal but for rounding."""
     best = -1
-    for b in range(start, stop):
-        if scores[b] > floor:
-            floor = scores[b] * (1.0 + _TIE)
-            best = b
+    for t in range(start, stop):
+        if scores[t] > floor:
+            floor = scores[t] * (1.0 + _TIE)
+            best = t
     return best
+
+
+@kernel
+def _bin_of(hist, first_cell, n_bins, default_bin, present_left_wh, present_wh):
+    """The first bin that has so much on its left, itself included."""
+    wh = np.int64(0)
+    cell = first_cell
+    for b in range(n_bins):
+        if b == default_bin:
+            wh = present_wh - _sum_cells(hist, cell, first_cell + n_bins - 1)[1]
+        else:
+            wh += hist[cell, 1]
+            cell += 1
+        if wh == present_left_wh:
+            return b
+    return n_bins - 1
 
 
 @kernel
 def find_best_split(columns, hist, node_z, node_wh, usable, rules, z_unit, h_unit, thresholds):
     """Search all features for the best split of a node.
-
-    A bin without samples has the score of the one before, which wins the tie.
 
     Parameters
     ----------
@@ -289,16 +314,24 @@ def find_best_split(columns, hist, node_z, node_wh, usable, rules, z_unit, h_uni
     -------
     Split
     """
-    node_score = _score(to_float(node_z) * z_unit, _denominator(node_wh, rules, h_unit) + rules.reg_lambda)
+    # Scores are computed in units of the sums; a tree without hessians has no unit of them.
+    h_unit = h_unit if h_unit > 0.0 else 1.0
+    below_unit = h_unit if rules.second_order else rules.weight_per_unit
+    reg_lambda = rules.reg_lambda / below_unit
+    min_hessian = (
+        np.int64(min(np.ceil(rules.min_hessian / h_unit), rules.hessian_mask)) if rules.min_hessian > 0.0 else 0
+    )
+    node_score = _score(to_float(node_z), _denominator(node_wh, rules) + reg_lambda)
     floor = node_score * (1.0 + SMALLEST_RELATIVE_GAIN)
-    best = Split(0.0, -1, -1, False, 0, 0)
     left_z, left_wh, scores, stretch_feature, stretch_stop, stretch_missing_left = thresholds
     score_bits = scores.view(np.int64)
+    best_score, best_feature, best_z, best_wh = node_score, -1, 0, 0
+    with_missing = no_missing = False
     next_feature = np.int64(0)
     while next_feature < usable.size:
         next_feature, n_stretches = _lay_out(columns, next_feature, hist, node_z, node_wh, usable, thresholds)
         stop = stretch_stop[n_stretches - 1] if n_stretches > 0 else 0
-        _score_thresholds(left_z[:stop], left_wh[:stop], scores[:stop], node_z, node_wh, rules, z_unit, h_unit)
+        _score_thresholds(left_z[:stop], left_wh[:stop], scores[:stop], node_z, node_wh, rules, reg_lambda, min_hessian)
         start = np.int64(0)
         allowed = False
         for s in range(n_stretches):
@@ -307,15 +340,32 @@ def find_best_split(columns, hist, node_z, node_wh, usable, rules, z_unit, h_uni
             largest = _largest(score_bits, start, stop)
             allowed = allowed or largest >= 0.0
             if largest > floor:
-                b = _last_record(scores, start, stop, floor)
-                floor = scores[b] * (1.0 + _TIE)
-                missing_left = stretch_missing_left[s]
-                if not missing_left and (s == 0 or stretch_feature[s - 1] != f):
-                    # Nothing is missing here: a missing value that turns up later goes with the heavier child.
-                    missing_left = left_wh[b] >> rules.hessian_bits >= (node_wh - left_wh[b]) >> rules.hessian_bits
-                best = Split(scores[b] - node_score, f, b - start, missing_left, left_z[b], left_wh[b])
+                t = _last_record(scores, start, stop, floor)
+                floor = scores[t] * (1.0 + _TIE)
+                best_score, best_feature, best_z, best_wh = scores[t], f, left_z[t], left_wh[t]
+                with_missing = stretch_missing_left[s]
+                no_missing = not with_missing and (s == 0 or stretch_feature[s - 1] != f)
             if not stretch_missing_left[s]:  # the last stretch of the feature
                 usable[f] = allowed
                 allowed = False
             start = stop
-    return best
+    if best_feature < 0:
+        return Split(0.0, -1, -1, False, 0, 0)
+    f = best_feature
+    missing_wh = np.int64(0)
+    if not no_missing:
+        missing_wh = _missing_sums(
+            hist, columns.first_cell[f], columns.n_cells[f], columns.n_bins[f], columns.default_bin[f], node_z, node_wh
+        )[1]
+    best_bin = _bin_of(
+        hist,
+        columns.first_cell[f],
+        columns.n_bins[f],
+        columns.default_bin[f],
+        best_wh - missing_wh if with_missing else best_wh,
+        node_wh - missing_wh,
+    )
+    if no_missing:  # a missing value that turns up later goes with the heavier child
+        with_missing = best_wh >> rules.hessian_bits >= (node_wh - best_wh) >> rules.hessian_bits
+    gain = (best_score - node_score) * (z_unit * z_unit / below_unit)
+    return Split(gain, best_feature, best_bin, with_missing, best_z, best_wh)
