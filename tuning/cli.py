@@ -44,7 +44,7 @@ def _add_run_options(group: Any) -> None:
     group.add_argument("--seed", type=int, default=0, help="default 0")
     group.add_argument("--n-jobs", type=int, default=1, metavar="N", help="trials at a time, in threads (default 1)")
     group.add_argument("--max-rounds", type=int, default=1000, metavar="M", help="default 1000")
-    group.add_argument("--early-stopping-rounds", type=int, default=50, metavar="N", help="default 50")
+    group.add_argument("--early-stopping-rounds", type=int, default=100, metavar="N", help="default 100")
     group.add_argument("--fixed", metavar="JSON", help="parameters that are not tuned, as a JSON object")
     group.add_argument("--exhaustive", action="store_true", help="try all classes as base, too")
     group.add_argument("--regularisation", action="store_true", help="tune leaf size, L2 penalty and sampling, too")

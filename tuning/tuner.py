@@ -96,7 +96,7 @@ def tune(
     groups: Any = None,
     test: tuple[Any, ...] | None = None,
     max_rounds: int = 1000,
-    early_stopping_rounds: int = 50,
+    early_stopping_rounds: int = 100,
     validation_fraction: float = 0.1,
     exhaustive: bool = False,
     regularisation: bool = False,
@@ -146,7 +146,7 @@ def tune(
     test : (X, y) or (X, y, sample_weight), optional
         Scored once, with the refitted estimator.
     max_rounds : int, default=1000
-    early_stopping_rounds : int, default=50
+    early_stopping_rounds : int, default=100
     validation_fraction : float, default=0.1
         Share of a fold's training rows that stops the training.
     exhaustive, regularisation : bool, default=False
