@@ -41,9 +41,9 @@ def test_a_search_never_grows_a_pair_twice(make_data, monkeypatch, K, search, le
     calls = []
     grow = TreeGrower.grow
 
-    def spy(self, probabilities, pairs, sample, round_index):
+    def spy(self, probabilities, pairs, sample, round_index, then=None):
         calls.append(list(pairs))
-        grow(self, probabilities, pairs, sample, round_index)
+        grow(self, probabilities, pairs, sample, round_index, then)
 
     monkeypatch.setattr(TreeGrower, "grow", spy)
     model = fit(make_data(K, 80), search=search, leaf_values=leaf_values)
@@ -95,9 +95,9 @@ def test_every_round_draws_its_share_of_the_samples(make_data, monkeypatch):
     samples = []
     grow = TreeGrower.grow
 
-    def spy(self, probabilities, pairs, sample, round_index):
+    def spy(self, probabilities, pairs, sample, round_index, then=None):
         samples.append(sample.copy())
-        grow(self, probabilities, pairs, sample, round_index)
+        grow(self, probabilities, pairs, sample, round_index, then)
 
     monkeypatch.setattr(TreeGrower, "grow", spy)
     fit(make_data(4, 100), subsample=0.3)

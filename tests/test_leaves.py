@@ -16,7 +16,7 @@ from abc_plugins.core.leaves import (
     trial_losses,
 )
 from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers
-from abc_plugins.core.renewal import renew_leaf_values
+from abc_plugins.core.renewal import LeafRenewal
 from abc_plugins.core.schedule import CLASSIC
 
 RULES = LeafRules(factor=1.0, reg_lambda=0.0, clip=50.0, learning_rate=0.1)
@@ -133,17 +133,8 @@ def plain_renewal(scores, labels, weights, classes, base, leaf_ids, rules):
 
 def renew(scores, labels, weights, classes, base, leaf_ids, rules, n_threads=1):
     with Workers(n_threads) as workers:
-        return renew_leaf_values(
-            softmax(scores),
-            labels,
-            weights,
-            classes,
-            base,
-            [leaf_ids[t] for t in range(len(classes))],
-            7,
-            rules,
-            workers,
-        )
+        renewal = LeafRenewal(softmax(scores), labels, weights, base, 7, rules, workers)
+        return np.array([renewal.renew(k, leaf_ids[t]) for t, k in enumerate(classes)])
 
 
 @pytest.mark.parametrize(("classes", "base"), [([0, 1, 3, 4], 2), ([4, 0], 1), ([0, 1, 2, 3, 4], CLASSIC), ([3], 0)])
@@ -158,7 +149,7 @@ def test_renewal_against_plain_numpy(problem, classes, base, learning_rate):
 
 
 def test_renewal_does_not_depend_on_the_number_of_threads(problem, monkeypatch):
-    monkeypatch.setattr("abc_plugins.core.renewal._ROWS_WORTH_THREADS", 0)
+    monkeypatch.setattr("abc_plugins.core.renewal.ROWS_WORTH_THREADS", 0)
     scores, labels, weights, leaf_ids = problem
     one = renew(scores, labels, weights, [0, 1, 3, 4], 2, leaf_ids, RULES)
     for n_threads in (2, 3):

@@ -97,6 +97,44 @@ class TestOverItems:
         with Workers(n_threads) as workers:
             workers.over_items(range(200), work)
 
+    @pytest.mark.parametrize("n_threads", [1, 2, 5])
+    def test_what_follows_comes_in_order_and_after_the_work(self, n_threads):
+        done, followed, busy = set(), [], threading.Lock()
+
+        def work(item, _):
+            time.sleep(1e-4 * (item % 3))
+            done.add(item)
+
+        def then(item):
+            assert busy.acquire(blocking=False)  # never two at once
+            assert item in done
+            followed.append(item)
+            time.sleep(1e-4)
+            busy.release()
+
+        with Workers(n_threads) as workers:
+            workers.over_items(range(100), work, then=then)
+        assert followed == list(range(100))
+
+    @pytest.mark.parametrize("n_threads", [1, 3])
+    def test_an_error_in_what_follows_gets_through(self, n_threads):
+        def then(item):
+            if item == 7:
+                raise OSError("seven")
+
+        with Workers(n_threads) as workers, pytest.raises(OSError, match="seven"):
+            workers.over_items(range(20), lambda *_: time.sleep(1e-4), then=then)
+
+    def test_the_work_goes_on_while_something_follows(self):
+        last_is_done = threading.Event()
+
+        def work(item, _):
+            if item == 3:
+                last_is_done.set()
+
+        with Workers(2) as workers:
+            workers.over_items(range(4), work, then=lambda item: item or last_is_done.wait(60) or pytest.fail("waited"))
+
     def test_threads_really_work_side_by_side(self):
         # Each of the two items waits for the other one: on a single thread the barrier would break.
         barrier = threading.Barrier(2, timeout=30)

@@ -25,7 +25,7 @@ from abc_plugins.core.losses import centre, starting_class_losses, update_probab
 from abc_plugins.core.model import FlatTrees, TreeEnsemble
 from abc_plugins.core.pairs import Pair, base_pairs, distinct_pairs
 from abc_plugins.core.parallel import Workers
-from abc_plugins.core.renewal import renew_leaf_values
+from abc_plugins.core.renewal import ROWS_WORTH_THREADS, LeafRenewal
 from abc_plugins.core.schedule import CLASSIC, BaseClassSchedule, RoundPlan
 from abc_plugins.core.settings import Settings
 
@@ -107,8 +107,10 @@ class Booster:
         """Grow the trees of a plan; the base class and what the round would add to the scores."""
         sample = self._draw_sample()
         pairs = distinct_pairs(plan, self._data.n_classes)
-        self._grower.grow(self._probabilities, pairs, sample, self.model.n_rounds)
         self.trees_grown += len(pairs)
+        if len(plan.candidates) < 2 and self._is_sequential(pairs) and self._data.n_samples < ROWS_WORTH_THREADS:
+            return pairs[0][1], self._grow_and_renew(pairs, sample)
+        self._grower.grow(self._probabilities, pairs, sample, self.model.n_rounds)
         values = self._paper_values(pairs, sample)
         if plan.is_classic:
             return CLASSIC, self._make_update(pairs, pairs, values, sample)
@@ -125,6 +127,17 @@ class Booster:
         base = self.schedule.choose(plan, losses)
         return base, updates[plan.candidates.index(base)]
 
+    def _grow_and_renew(self, pairs: Sequence[Pair], sample: AnyArray) -> Update:
+        """Grow trees and set their leaf values one after the other, while the next ones are growing."""
+        renewal = self._renewal(pairs[0][1], self._weights_of(sample))
+        values = np.empty((len(pairs), self._grower.max_nodes))
+
+        def renew(t: int) -> None:
+            values[t] = renewal.renew(pairs[t][0], self._grower.leaf_ids[t])
+
+        self._grower.grow(self._probabilities, pairs, sample, self.model.n_rounds, renew)
+        return make_update(pairs, pairs, values)
+
     def _draw_sample(self) -> AnyArray:
         """Samples to grow this round's trees from, in increasing order."""
         n_samples, share = self._data.n_samples, self._settings.subsample
@@ -138,7 +151,10 @@ class Booster:
         """Pick the wanted ones of the trees just grown, and set their leaf values."""
         update = make_update(wanted, grown, values)
         if self._is_sequential(wanted):
-            update = update._replace(values=self._renewed_values(update, self._weights_of(sample)))
+            renewal = self._renewal(int(update.minus[0]), self._weights_of(sample))
+            leaf_ids = [self._grower.leaf_ids[t] for t in update.tree]
+            values = np.array([renewal.renew(k, ids) for k, ids in zip(update.plus.tolist(), leaf_ids, strict=True)])
+            update = update._replace(values=values)
         if self._data.n_classes == 2:
             update = update._replace(minus=np.zeros(1, dtype=np.int32))  # what class 1 gains, class 0 loses
         return update
@@ -180,16 +196,14 @@ class Booster:
             learning_rate=float(settings.learning_rate),
         )
 
-    def _renewed_values(self, update: Update, weights: Floats) -> Floats:
-        return renew_leaf_values(
+    def _renewal(self, base: int, weights: Floats) -> LeafRenewal:
+        return LeafRenewal(
             self._probabilities,
             self._data.labels,
             weights,
-            update.plus.tolist(),
-            int(update.minus[0]),
-            [self._grower.leaf_ids[t] for t in update.tree],
-            update.values.shape[1],
-            self._leaf_rules(int(update.minus[0])),
+            base,
+            self._grower.max_nodes,
+            self._leaf_rules(base),
             self._workers,
         )
 

@@ -28,7 +28,7 @@ from abc_plugins.core.losses import (
 )
 from abc_plugins.core.pairs import Pair, base_pairs
 from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers, count_blocks
-from abc_plugins.core.renewal import renew_leaf_values
+from abc_plugins.core.renewal import LeafRenewal
 from abc_plugins.core.schedule import CLASSIC, BaseClassSchedule, RoundPlan
 
 MAX_HALVINGS = 8
@@ -302,20 +302,19 @@ class ABCScores:
         trees = _select(pairs, rows)
         base = _common_class(trees)
         factor = (self.n_classes - 1.0) / self.n_classes if base == CLASSIC else 1.0
-        values = renew_leaf_values(
+        renewal = LeafRenewal(
             self.probabilities,
             self.labels,
             self.weights,
-            [_other(pair, base) for pair in trees],
             base,
-            [leaf_ids[row] for row in rows],
             n_leaves,
             LeafRules(factor, step.lambda_l2, step.clip, step.learning_rate, step.lambda_l1),
             self.workers,
             self.reduce,
         )
+        values = [renewal.renew(_other(pair, base), leaf_ids[row]) for row, pair in zip(rows, trees, strict=True)]
         sign = [1.0 if plus != base else -1.0 for plus, _ in trees]
-        return values * np.array(sign)[:, None]
+        return np.array(values) * np.array(sign)[:, None]
 
 
 def _common_class(pairs: Sequence[Pair]) -> int:

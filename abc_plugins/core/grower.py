@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from abc_plugins.core.arrays import AnyArray, Booleans, Floats
 from abc_plugins.core.data import TrainingData
 from abc_plugins.core.fixedpoint import weigh
-from abc_plugins.core.growing import NODE, WorkSpace, grow_trees, make_workspace
+from abc_plugins.core.growing import NODE, WorkSpace, grow_tree, make_workspace
 from abc_plugins.core.leaves import Update
 from abc_plugins.core.model import LEAF, FlatTrees
 from abc_plugins.core.pairs import Pair
 from abc_plugins.core.parallel import Workers
 from abc_plugins.core.settings import Settings
 from abc_plugins.core.splitting import SplitRules
-
-_CALLS_PER_THREAD = 4
 
 _HISTOGRAM_BYTES = 2**30
 """Histograms take no more than this together, unless that is too little even for the fewest that one tree needs."""
@@ -70,15 +69,25 @@ class TreeGrower:
         self._n_nodes = np.empty(0, dtype=np.int64)
         self.leaf_ids: AnyArray = np.empty((0, data.n_samples), dtype=np.uint16)
 
-    def grow(self, probabilities: Floats, pairs: Sequence[Pair], sample: AnyArray, round_index: int) -> None:
-        """Grow one tree for each pair of classes from the samples in `sample`."""
+    def grow(
+        self,
+        probabilities: Floats,
+        pairs: Sequence[Pair],
+        sample: AnyArray,
+        round_index: int,
+        then: Callable[[int], Any] | None = None,
+    ) -> None:
+        """Grow one tree for each pair of classes from the samples in `sample`.
+
+        `then(t)` is called for each tree in their order, after it was grown and while others are growing.
+        """
         self._reserve(len(pairs))
         data = self._data
         plus, minus = np.array(pairs, dtype=np.int64).T.copy()
-        usable = np.stack([self._usable_features(round_index, pair) for pair in pairs])
+        usable = self._usable_features(round_index, pairs)
 
-        def grow_some(first: int, thread: int) -> None:
-            grow_trees(
+        def grow_one(t: int, thread: int) -> None:
+            grow_tree(
                 data.columns,
                 probabilities,
                 data.labels,
@@ -94,14 +103,10 @@ class TreeGrower:
                 self._nodes,
                 self._n_nodes,
                 self.leaf_ids,
-                first,
-                min(first + step, len(pairs)),
+                t,
             )
 
-        # A call costs some microseconds: each grows several trees, but leaves enough calls to keep all threads busy.
-        threads = self._provide_work_space(len(pairs))
-        step = max(1, len(pairs) // (_CALLS_PER_THREAD * threads)) if threads > 1 else len(pairs)
-        self._workers.over_items(range(0, len(pairs), step), grow_some, threads)
+        self._workers.over_items(range(len(pairs)), grow_one, self._provide_work_space(len(pairs)), then)
 
     def to_round(self, update: Update) -> FlatTrees:
         """Model trees of an update of the last trees grown, as one round."""
@@ -141,16 +146,17 @@ class TreeGrower:
             self._work.append(make_workspace(self._data.columns, self._num_leaves, n_histograms))
         return n_threads
 
-    def _usable_features(self, round_index: int, pair: Pair) -> Booleans:
-        """The features that this tree may split on; the same for (k, b) and (b, k)."""
+    def _usable_features(self, round_index: int, pairs: Sequence[Pair]) -> Booleans:
+        """The features that each tree may split on; the same for (k, b) and (b, k)."""
         n_features = self._data.columns.feature.size
         share = self._settings.colsample
         if share == 1.0 or n_features == 0:
-            return np.ones(n_features, dtype=np.bool_)
-        low, high = sorted(pair)
-        random = np.random.default_rng([self._settings.seed, round_index, low + 1, high + 1])
-        usable = np.zeros(n_features, dtype=np.bool_)
-        usable[random.choice(n_features, max(1, round(share * n_features)), replace=False)] = True
+            return np.ones((len(pairs), n_features), dtype=np.bool_)
+        usable = np.zeros((len(pairs), n_features), dtype=np.bool_)
+        for t, pair in enumerate(pairs):
+            low, high = sorted(pair)
+            random = np.random.default_rng([self._settings.seed, round_index, low + 1, high + 1])
+            usable[t, random.choice(n_features, max(1, round(share * n_features)), replace=False)] = True
         return usable
 
 

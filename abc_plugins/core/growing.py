@@ -84,7 +84,7 @@ def make_workspace(columns: Columns, num_leaves: int, n_histograms: int) -> Work
 
 
 @kernel
-def grow_trees(
+def grow_tree(
     columns,
     probabilities,
     labels,
@@ -100,10 +100,9 @@ def grow_trees(
     nodes,
     n_nodes,
     leaf_ids,
-    first,
-    last,
+    t,
 ):
-    """Grow the trees first..last - 1 of a round.
+    """Grow tree `t` of a round.
 
     Parameters
     ----------
@@ -125,23 +124,22 @@ def grow_trees(
         Filled in.
     leaf_ids : array of uint16, shape (n_trees, n_samples)
         Filled in for every sample: the node number of its leaf.
-    first, last : int
+    t : int
     """
-    for t in range(first, last):
-        z_unit, h_unit = to_fixed_point(
-            probabilities, labels, weights, units, plus[t], minus[t], rules.hessian_bits, work.cells
-        )
-        n_kept = choose_rows(
-            probabilities, labels, weights, plus[t], minus[t], sample, rules.trim, work.rows, work.rows_aside
-        )
-        n_nodes[t] = _grow_tree(columns, n_kept, usable[t], num_leaves, rules, z_unit, h_unit, work, nodes[t])
-        _write_leaf_ids(nodes[t], n_nodes[t], work.rows, leaf_ids[t])
-        if n_kept < labels.size:
-            _send_down(columns, nodes[t], n_nodes[t], work.rows[n_kept:], work.rows_aside, units, rules, leaf_ids[t])
+    z_unit, h_unit = to_fixed_point(
+        probabilities, labels, weights, units, plus[t], minus[t], rules.hessian_bits, work.cells
+    )
+    n_kept = choose_rows(
+        probabilities, labels, weights, plus[t], minus[t], sample, rules.trim, work.rows, work.rows_aside
+    )
+    n_nodes[t] = _grow(columns, n_kept, usable[t], num_leaves, rules, z_unit, h_unit, work, nodes[t])
+    _write_leaf_ids(nodes[t], n_nodes[t], work.rows, leaf_ids[t])
+    if n_kept < labels.size:
+        _send_down(columns, nodes[t], n_nodes[t], work.rows[n_kept:], work.rows_aside, units, rules, leaf_ids[t])
 
 
 @kernel
-def _grow_tree(columns, n_rows, usable, num_leaves, rules, z_unit, h_unit, work, nodes):
+def _grow(columns, n_rows, usable, num_leaves, rules, z_unit, h_unit, work, nodes):
     """Grow one tree from the first `n_rows` samples of `work.rows`; return its number of nodes."""
     _make_root(work.rows[:n_rows], usable, work, nodes, rules)
     build_histogram(columns, work.rows[:n_rows], work.cells, work.joint_sums, work.histograms[0])

@@ -7,6 +7,7 @@ place, so that results are the same bit for bit whatever the thread count.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -72,16 +73,43 @@ class Workers:
         bounds = [n_blocks * share // max(shares, 1) for share in range(shares + 1)]
         self._run([partial(work, bounds[share], bounds[share + 1]) for share in range(shares)])
 
-    def over_items(self, items: Sequence[Any], work: Callable[[Any, int], Any], max_threads: int | None = None) -> None:
-        """Call `work(item, thread)` for every item; each thread takes the next item when it is free."""
-        queue = iter(items)
+    def over_items(
+        self,
+        items: Sequence[Any],
+        work: Callable[[Any, int], Any],
+        max_threads: int | None = None,
+        then: Callable[[Any], Any] | None = None,
+    ) -> None:
+        """Call `work(item, thread)` for every item; each thread takes the next item when it is free.
+
+        `then(item)` is called for one item after the other in their order, each after its work is done, by a thread
+        that has just done some while the others go on.
+        """
+        queue = iter(enumerate(items))
+        is_done = [False] * len(items)
+        behind = iter(range(len(items) if then is not None else 0))
+        upcoming = next(behind, None)
+        follower = threading.Lock()
+
+        def follow() -> None:
+            nonlocal upcoming
+            while upcoming is not None and is_done[upcoming]:
+                then(items[upcoming])  # type: ignore[misc]
+                upcoming = next(behind, None)
 
         def drain(thread: int) -> None:
-            for item in queue:
+            for index, item in queue:
                 work(item, thread)
+                is_done[index] = True
+                if follower.acquire(blocking=False):
+                    try:
+                        follow()
+                    finally:
+                        follower.release()
 
         threads = min(self.n_threads, len(items), self.n_threads if max_threads is None else max_threads)
         self._run([partial(drain, thread) for thread in range(threads)])
+        follow()  # what was done while the last follower was about to leave
 
     def _run(self, tasks: Iterable[Callable[[], Any]]) -> None:
         tasks = list(tasks)

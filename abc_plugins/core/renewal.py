@@ -12,7 +12,7 @@ exponential a leaf.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -25,23 +25,12 @@ from abc_plugins.core.schedule import CLASSIC
 _LEAST_MASS = 1e-300
 _MOST_MASS = 1e300
 _LARGEST_EXPONENT = 690.0
-_ROWS_WORTH_THREADS = 32 * ROWS_PER_BLOCK
+ROWS_WORTH_THREADS = 32 * ROWS_PER_BLOCK
 """With fewer samples, starting the threads for each tree takes longer than they save."""
 
 
-def renew_leaf_values(
-    probabilities: Floats,
-    labels: Integers,
-    weights: Floats,
-    classes: Sequence[int],
-    base: int,
-    leaf_ids: Sequence[AnyArray],
-    n_nodes: int,
-    rules: LeafRules,
-    workers: Workers,
-    reduce: Callable[[Floats], Floats] = np.asarray,
-) -> Floats:
-    """Compute leaf values one tree after the other.
+class LeafRenewal:
+    """Leaf values of the trees of one round, tree by tree.
 
     Parameters
     ----------
@@ -49,59 +38,81 @@ def renew_leaf_values(
         Softmax of the scores before the round.
     labels, weights : arrays of shape (n_samples,)
         Samples of weight 0 do not count.
-    classes : sequence of int
-        The class of each tree, in the order in which they are renewed; no class twice.
     base : int
         The base class, or CLASSIC.
-    leaf_ids : sequence of integer arrays of shape (n_samples,)
-        For each tree the leaf of every sample, below `n_nodes`.
     n_nodes : int
+        More than the largest leaf number.
     rules : LeafRules
     workers : Workers
     reduce : callable
         Adds the sums of z and h of the leaves, shape (n_nodes, 2), to those that other processes have.
-
-    Returns
-    -------
-    values : array of shape (n_trees, n_nodes)
     """
-    n_samples = labels.size
-    base_mass = np.zeros(n_samples) if base == CLASSIC else probabilities[base].copy()
-    other_mass = 1.0 - base_mass
-    block_sums = np.empty((count_blocks(n_samples), n_nodes, 2))
-    sums = np.empty((n_nodes, 2))
-    values = np.zeros((len(classes), n_nodes))
-    growth = np.ones((2, n_nodes))  # what the tree before multiplies the masses of its class and of the base by
-    before = 0
 
-    for t, k in enumerate(classes):
+    def __init__(
+        self,
+        probabilities: Floats,
+        labels: Integers,
+        weights: Floats,
+        base: int,
+        n_nodes: int,
+        rules: LeafRules,
+        workers: Workers,
+        reduce: Callable[[Floats], Floats] = np.asarray,
+    ) -> None:
+        n_samples = labels.size
+        self._probabilities, self._labels, self._weights = probabilities, labels, weights
+        self._base, self._rules, self._workers, self._reduce = base, rules, workers, reduce
+        self._base_mass = np.zeros(n_samples) if base == CLASSIC else probabilities[base].copy()
+        self._other_mass = 1.0 - self._base_mass
+        self._block_sums = np.empty((count_blocks(n_samples), n_nodes, 2))
+        self._sums = np.empty((n_nodes, 2))
+        # The tree before: its class, its leaves, and what they multiply the masses of the class and of the base by.
+        self._before: tuple[int, AnyArray] | None = None
+        self._growth = np.ones((2, n_nodes))
 
-        def add_up(first: int, last: int, t: int = t, k: int = k, before: int = before) -> None:
+    def renew(self, k: int, leaf_ids: AnyArray) -> Floats:
+        """Set the leaf values of the next tree, which is of class `k`; no class comes twice.
+
+        Parameters
+        ----------
+        k : int
+        leaf_ids : integer array of shape (n_samples,)
+            The leaf of every sample.
+
+        Returns
+        -------
+        values : array of shape (n_nodes,)
+        """
+        n_samples = self._labels.size
+        class_before, leaves_before = self._before or (k, leaf_ids)
+
+        def add_up(first: int, last: int) -> None:
             _renew_blocks(
-                labels,
-                weights,
-                probabilities[classes[before]],
-                leaf_ids[before],
-                growth,
-                other_mass,
-                base_mass,
-                probabilities[k],
-                leaf_ids[t],
+                self._labels,
+                self._weights,
+                self._probabilities[class_before],
+                leaves_before,
+                self._growth,
+                self._other_mass,
+                self._base_mass,
+                self._probabilities[k],
+                leaf_ids,
                 k,
-                base,
-                block_sums,
+                self._base,
+                self._block_sums,
                 first,
                 last,
             )
 
-        if n_samples < _ROWS_WORTH_THREADS:
+        if n_samples < ROWS_WORTH_THREADS:
             add_up(0, count_blocks(n_samples))
         else:
-            workers.over_rows(n_samples, add_up)
-        _add_blocks(block_sums, sums)
-        _set_values(reduce(sums), rules, values[t], growth)
-        before = t
-    return values
+            self._workers.over_rows(n_samples, add_up)
+        _add_blocks(self._block_sums, self._sums)
+        values = np.empty(self._sums.shape[0])
+        _set_values(self._reduce(self._sums), self._rules, values, self._growth)
+        self._before = (k, leaf_ids)
+        return values
 
 
 @kernel
