@@ -8,6 +8,7 @@ import pytest
 from abc_plugins import ABCBoostClassifier
 from abc_plugins.core import columns as columns_module
 from abc_plugins.core import grower, growing
+from abc_plugins.core.columns import feature_cells
 from abc_plugins.core.data import TrainingData, make_training_data
 from abc_plugins.core.fixedpoint import to_fixed_point, weigh
 from abc_plugins.core.grower import TreeGrower
@@ -181,7 +182,9 @@ def test_best_split_of_every_feature(options, whole_weights, pair):
         for f in range(columns.feature.size):
             usable = np.arange(columns.feature.size) == f
             node_z, node_wh = cells[rows].sum(axis=0)
-            found = find_best_split(columns, hist, node_z, node_wh, usable, rules, z_unit, h_unit, make_thresholds(40))
+            found = find_best_split(
+                feature_cells(columns), hist, node_z, node_wh, usable, rules, z_unit, h_unit, make_thresholds(40)
+            )
             splits = list(plain_splits(problem, rows, rules, f))
             assert usable[f] == bool(splits)  # a feature that allows no split is switched off
             best = max((gain for gain, *_ in splits), default=0.0)
@@ -201,10 +204,14 @@ def test_all_features_together_and_only_usable_ones():
     best = [max(gain for gain, *_ in plain_splits(problem, rows, rules, f)) for f in range(columns.feature.size)]
     usable = np.ones(columns.feature.size, dtype=bool)
     for _ in range(columns.feature.size):
-        found = find_best_split(columns, hist, *cells.sum(axis=0), usable, rules, z_unit, h_unit, make_thresholds(40))
+        found = find_best_split(
+            feature_cells(columns), hist, *cells.sum(axis=0), usable, rules, z_unit, h_unit, make_thresholds(40)
+        )
         assert found.feature == np.argmax(np.where(usable, best, -1.0))
         usable[found.feature] = False
-    found = find_best_split(columns, hist, *cells.sum(axis=0), usable, rules, z_unit, h_unit, make_thresholds(40))
+    found = find_best_split(
+        feature_cells(columns), hist, *cells.sum(axis=0), usable, rules, z_unit, h_unit, make_thresholds(40)
+    )
     assert (found.gain, found.feature) == (0.0, -1)
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abc_plugins.core.arrays import AnyArray, Floats
-from abc_plugins.core.jit import kernel
+from abc_plugins.core.jit import kernel, part_of_kernel
 from abc_plugins.core.losses import derivatives
 from abc_plugins.core.parallel import ROWS_PER_BLOCK
 
@@ -54,7 +54,7 @@ def weigh(weights: Floats) -> WeightUnits:
     return WeightUnits(units, per_unit, _CELL_BITS - int(units.sum()).bit_length())
 
 
-@kernel
+@part_of_kernel
 def _power_of_two_below(total, bits):
     """The largest power of two that times `total` stays below 2**bits; 0 if there is nothing to scale."""
     if not total > 0.0:
@@ -63,19 +63,19 @@ def _power_of_two_below(total, bits):
     return 2.0 ** min(max(exponent, -1000.0), 1000.0)
 
 
-@kernel
+@part_of_kernel
 def _round(x):
     """Nearest integer of a number below 2**51, without a branch: LLVM vectorises loops over it."""
     return np.float64(x + _ROUNDER).view(np.int64) - np.float64(_ROUNDER).view(np.int64)
 
 
-@kernel
+@part_of_kernel
 def to_float(sum_):
     """The float64 of a sum of less than 2**51, without rounding; LLVM vectorises it where it cannot a conversion."""
     return np.int64(sum_ + np.float64(_ROUNDER).view(np.int64)).view(np.float64) - _ROUNDER
 
 
-@kernel
+@part_of_kernel
 def _totals(z, h):
     """Sums of abs(z) and h, in four parts that do not wait for each other."""
     z0 = z1 = z2 = z3 = 0.0

@@ -10,13 +10,14 @@ import numpy as np
 from abc_plugins.core.arrays import AnyArray, Booleans, Floats
 from abc_plugins.core.data import TrainingData
 from abc_plugins.core.fixedpoint import weigh
-from abc_plugins.core.growing import NODE, WorkSpace, grow_tree, make_workspace
+from abc_plugins.core.growing import NODE, WorkSpace, grow_tree, make_workspace, send_down
 from abc_plugins.core.leaves import Update
 from abc_plugins.core.model import LEAF, FlatTrees
 from abc_plugins.core.pairs import Pair
 from abc_plugins.core.parallel import Workers
 from abc_plugins.core.settings import Settings
 from abc_plugins.core.splitting import SplitRules
+from abc_plugins.core.trimming import choose_rows
 
 _HISTOGRAM_BYTES = 2**30
 """Histograms take no more than this together, unless that is too little even for the fewest that one tree needs."""
@@ -86,25 +87,39 @@ class TreeGrower:
         plus, minus = np.array(pairs, dtype=np.int64).T.copy()
         usable = self._usable_features(round_index, pairs)
 
+        everything = sample.size == data.n_samples and self._rules.trim == 0.0
+
         def grow_one(t: int, thread: int) -> None:
+            work = self._work[thread]
+            n_rows = data.n_samples
+            if not everything:
+                n_rows = choose_rows(
+                    probabilities, data.labels, data.weights, *pairs[t], sample, self._rules.trim, work.rows,
+                    work.rows_aside,
+                )  # fmt: skip
             grow_tree(
                 data.columns,
                 probabilities,
                 data.labels,
                 data.weights,
                 self._units,
-                sample,
                 usable,
                 plus,
                 minus,
                 self._num_leaves,
                 self._rules,
-                self._work[thread],
+                work,
+                n_rows,
                 self._nodes,
                 self._n_nodes,
                 self.leaf_ids,
                 t,
             )
+            if n_rows < data.n_samples:
+                send_down(
+                    data.columns, self._nodes[t], self._n_nodes[t], work.rows[n_rows:], work.rows_aside, self._units,
+                    self._rules, self.leaf_ids[t],
+                )  # fmt: skip
 
         self._workers.over_items(range(len(pairs)), grow_one, self._provide_work_space(len(pairs)), then)
 

@@ -7,12 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from abc_plugins.core.arrays import AnyArray, Booleans
-from abc_plugins.core.columns import Columns
+from abc_plugins.core.columns import Columns, feature_cells
 from abc_plugins.core.fixedpoint import to_fixed_point
 from abc_plugins.core.histogram import build_histogram, subtract_histogram
-from abc_plugins.core.jit import kernel
+from abc_plugins.core.jit import kernel, part_of_kernel
 from abc_plugins.core.splitting import SMALLEST_RELATIVE_GAIN, Thresholds, find_best_split, make_thresholds
-from abc_plugins.core.trimming import choose_rows
 
 NODE = np.dtype(
     [
@@ -90,13 +89,13 @@ def grow_tree(
     labels,
     weights,
     units,
-    sample,
     usable,
     plus,
     minus,
     num_leaves,
     rules,
     work,
+    n_rows,
     nodes,
     n_nodes,
     leaf_ids,
@@ -109,8 +108,6 @@ def grow_tree(
     columns : Columns
     probabilities : array of shape (n_classes, n_samples)
     labels, weights, units : arrays of shape (n_samples,)
-    sample : array of uint32
-        The samples to grow from, increasing.
     usable : array of bool, shape (n_trees, n_split_features)
         Features to split on.
     plus, minus : arrays of int64, shape (n_trees,)
@@ -118,27 +115,28 @@ def grow_tree(
     num_leaves : int
     rules : SplitRules
     work : WorkSpace
+    n_rows : int
+        Samples to grow from: all, or so many at the front of `work.rows`.
     nodes : array of NODE, shape (n_trees, 2 * num_leaves - 1)
         Filled in.
     n_nodes : array of int64, shape (n_trees,)
         Filled in.
     leaf_ids : array of uint16, shape (n_trees, n_samples)
-        Filled in for every sample: the node number of its leaf.
+        Filled in for the samples that the tree was grown from: the node number of their leaf.
     t : int
     """
     z_unit, h_unit = to_fixed_point(
         probabilities, labels, weights, units, plus[t], minus[t], rules.hessian_bits, work.cells
     )
-    n_kept = choose_rows(
-        probabilities, labels, weights, plus[t], minus[t], sample, rules.trim, work.rows, work.rows_aside
-    )
-    n_nodes[t] = _grow(columns, n_kept, usable[t], num_leaves, rules, z_unit, h_unit, work, nodes[t])
-    _write_leaf_ids(nodes[t], n_nodes[t], work.rows, leaf_ids[t])
-    if n_kept < labels.size:
-        _send_down(columns, nodes[t], n_nodes[t], work.rows[n_kept:], work.rows_aside, units, rules, leaf_ids[t])
+    rows = work.rows
+    if n_rows == labels.size:
+        for i in range(rows.size):
+            rows[i] = i
+    n_nodes[t] = _grow(columns, n_rows, usable[t], num_leaves, rules, z_unit, h_unit, work, nodes[t])
+    _write_leaf_ids(nodes[t], n_nodes[t], rows, leaf_ids[t])
 
 
-@kernel
+@part_of_kernel
 def _grow(columns, n_rows, usable, num_leaves, rules, z_unit, h_unit, work, nodes):
     """Grow one tree from the first `n_rows` samples of `work.rows`; return its number of nodes."""
     _make_root(work.rows[:n_rows], usable, work, nodes, rules)
@@ -146,20 +144,22 @@ def _grow(columns, n_rows, usable, num_leaves, rules, z_unit, h_unit, work, node
     # As int64 from the start: for literals Numba would compile the kernels below once more.
     n_nodes = np.int64(1)
     n_leaves = np.int64(1)
-    _search(columns, nodes, np.int64(0), n_nodes, rules, z_unit, h_unit, work)
+    searched = np.int64(0)
     while n_leaves < num_leaves:
+        _search(columns, nodes, searched, n_nodes, rules, z_unit, h_unit, work)
+        searched = n_nodes
         parent = _best_leaf(nodes, n_nodes)
         if parent < 0:
             break
         _split_node(columns.codes, columns.n_bins, columns.has_missing, nodes, parent, n_nodes, work, rules)
         n_nodes += 2
         n_leaves += 1
-        if n_leaves < num_leaves and _prepare_children(columns, nodes, parent, n_leaves - 1, rules, work):
-            _search(columns, nodes, n_nodes - 2, n_nodes, rules, z_unit, h_unit, work)
+        if n_leaves == num_leaves or not _prepare_children(columns, nodes, parent, n_leaves - 1, rules, work):
+            searched = n_nodes
     return n_nodes
 
 
-@kernel
+@part_of_kernel
 def _set_leaf(nodes, i, start, stop, z, wh, rules):
     """Make node `i` a leaf that has not been searched."""
     node = nodes[i]
@@ -177,7 +177,7 @@ def _set_leaf(nodes, i, start, stop, z, wh, rules):
     node.split_gain = 0.0
 
 
-@kernel
+@part_of_kernel
 def _make_root(rows, usable, work, nodes, rules):
     cells = work.cells
     z = np.int64(0)
@@ -193,7 +193,7 @@ def _make_root(rows, usable, work, nodes, rules):
         slot_usable[f] = usable[f]
 
 
-@kernel
+@part_of_kernel
 def _best_leaf(nodes, n_nodes):
     """The leaf whose split gains most, the earlier one of those equal but for rounding; -1 if none gains anything."""
     best = -1
@@ -205,7 +205,7 @@ def _best_leaf(nodes, n_nodes):
     return best
 
 
-@kernel
+@part_of_kernel
 def _search(columns, nodes, first, last, rules, z_unit, h_unit, work):
     """Find the best splits of leaves first..last whose histograms are ready."""
     for i in range(first, last):
@@ -213,7 +213,7 @@ def _search(columns, nodes, first, last, rules, z_unit, h_unit, work):
         if node.wh - rules.min_wh < rules.min_wh:
             continue
         split = find_best_split(
-            columns,
+            feature_cells(columns),
             work.histograms[node.histogram],
             node.z,
             node.wh,
@@ -252,7 +252,7 @@ def _partition(codes, last_left, missing_left, missing_code, rows, rows_aside):
     return np.int64(n_left)
 
 
-@kernel
+@part_of_kernel
 def _split_node(codes, n_bins, has_missing, nodes, parent, left, work, rules):
     """Split a leaf into the nodes `left` and `left` + 1."""
     node = nodes[parent]
@@ -277,7 +277,7 @@ def _split_node(codes, n_bins, has_missing, nodes, parent, left, work, rules):
     node.split_gain = 0.0
 
 
-@kernel
+@part_of_kernel
 def _prepare_children(columns, nodes, parent, free_slot, rules, work):
     """Histograms of two new leaves, summed for the smaller one and subtracted for the larger; False if not needed.
 
@@ -310,7 +310,7 @@ def _prepare_children(columns, nodes, parent, free_slot, rules, work):
     return True
 
 
-@kernel
+@part_of_kernel
 def _write_leaf_ids(nodes, n_nodes, rows, leaf_ids):
     """Leaf of every sample that the tree was grown from."""
     for i in range(n_nodes):
@@ -320,8 +320,21 @@ def _write_leaf_ids(nodes, n_nodes, rows, leaf_ids):
 
 
 @kernel
-def _send_down(columns, nodes, n_nodes, rows, rows_aside, units, rules, leaf_ids):
-    """Leaf of the samples that the tree was not grown from; their weight counts in the nodes that they reach."""
+def send_down(columns, nodes, n_nodes, rows, rows_aside, units, rules, leaf_ids):
+    """Leaf of the samples that a tree was not grown from; their weight counts in the nodes that they reach.
+
+    Parameters
+    ----------
+    columns : Columns
+    nodes : array of NODE
+    n_nodes : int
+    rows, rows_aside : arrays of uint32
+        Those samples; work space.
+    units : array of int64, shape (n_samples,)
+    rules : SplitRules
+    leaf_ids : array of uint16, shape (n_samples,)
+        Filled in.
+    """
     starts = np.empty(n_nodes, dtype=np.int64)
     stops = np.empty(n_nodes, dtype=np.int64)
     starts[0] = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from abc_plugins.core.intrinsics import add_to_cell, prefetch
-from abc_plugins.core.jit import kernel
+from abc_plugins.core.jit import kernel, part_of_kernel
 from abc_plugins.core.joint import add_margins
 
 _AHEAD = 12
@@ -32,10 +32,10 @@ def build_histogram(columns, rows, cells, joint_sums, hist):
         Work space.
     hist : array of int64, shape (n_cells, 2)
     """
-    hist[:] = 0
+    clear(hist)
     joint = columns.joint
     if joint.first.size > 0 and rows.size >= _ROWS_PER_JOINT_CELL * joint_sums.shape[0]:
-        joint_sums[:] = 0
+        clear(joint_sums)
         _add_even_rows(joint.entries, np.int64(joint.first.size), rows, cells, joint_sums)
         add_margins(joint, joint_sums, columns.first_cell, columns.n_cells, hist)
         return
@@ -47,6 +47,14 @@ def build_histogram(columns, rows, cells, joint_sums, hist):
             _add_even_rows(group_entries, width, rows, cells, group_hist)
         else:
             _add_uneven_rows(group_entries, columns.row_start[g], rows, cells, group_hist)
+
+
+@part_of_kernel
+def clear(sums):
+    """Set pairs of sums to 0; a slice assignment would take a second to compile."""
+    for i in range(sums.shape[0]):
+        sums[i, 0] = 0
+        sums[i, 1] = 0
 
 
 @kernel

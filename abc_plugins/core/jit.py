@@ -43,6 +43,14 @@ def kernel(function: Kernel) -> Kernel:
     return dispatcher
 
 
+def part_of_kernel(function: Kernel) -> Kernel:
+    """Paste `function` into the kernels that call it.
+
+    Each level of calls makes LLVM optimise everything below it once more: what has one caller is better a part of it.
+    """
+    return numba.njit(nogil=True, error_model="numpy", inline="always")(function)
+
+
 def _tell_of_compilation(dispatcher: Any) -> None:
     """Say so once if kernels are not in the cache: the user is about to wait."""
     cache = dispatcher._cache
@@ -53,7 +61,7 @@ def _tell_of_compilation(dispatcher: Any) -> None:
         if found is None:
             if not compiled_kernels:
                 _logger.warning(
-                    "Compiling the kernels, which takes about 20 seconds: %s.",
+                    "Compiling the kernels, which takes about 15 seconds: %s.",
                     f"once, they are kept in {cache.cache_path}"
                     if cache.cache_path
                     else "in every process, as there is no folder to keep them in (set NUMBA_CACHE_DIR)",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abc_plugins.core.arrays import AnyArray, Floats, Integers
-from abc_plugins.core.jit import kernel
+from abc_plugins.core.jit import kernel, part_of_kernel
 from abc_plugins.core.losses import derivatives, softmax_block
 from abc_plugins.core.pairs import Pair
 from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers, count_blocks
@@ -126,7 +126,7 @@ def newton_steps(sums, rules, values):
         values[leaf] = np.copysign(rules.learning_rate * step, sums[leaf, 0])
 
 
-@kernel
+@part_of_kernel
 def _add_update(scores, leaf_ids, update, start, stop, out, out_start):
     """Write the scores of samples start..stop after the update to `out`, from column `out_start` on."""
     n = stop - start

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from abc_plugins.core.arrays import Floats, Integers
-from abc_plugins.core.jit import kernel
+from abc_plugins.core.jit import kernel, part_of_kernel
 from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers, count_blocks
 from abc_plugins.core.schedule import CLASSIC
 
@@ -21,19 +21,19 @@ _SMALLEST_EXPONENT = -708.0  # exp of anything smaller would not be a normal num
 _LARGEST_EXPONENT = 709.0  # exp of anything larger might be infinite
 
 
-@kernel
+@part_of_kernel
 def exp_nonpositive(x):
     """exp(x) for x <= 0 to about one unit in the last place, without a branch: LLVM vectorises loops over it."""
     return _exp(max(x, _SMALLEST_EXPONENT))
 
 
-@kernel
+@part_of_kernel
 def exp_clamped(x):
     """exp(x) likewise for any x, within the range of a float64."""
     return _exp(min(max(x, _SMALLEST_EXPONENT), _LARGEST_EXPONENT))
 
 
-@kernel
+@part_of_kernel
 def _exp(x):
     rounded = x * _LOG2_E + _ROUNDER
     n = rounded - _ROUNDER
@@ -59,8 +59,11 @@ def softmax_block(scores, probabilities, log_normaliser, start, stop):
     """Write the softmax of samples start..stop, and log(sum(exp(scores))) to the front of `log_normaliser`."""
     n = stop - start
     n_classes = scores.shape[0]
-    largest = np.full(n, -np.inf)
-    total = np.zeros(n)
+    largest = np.empty(n)
+    total = np.empty(n)
+    for i in range(n):
+        largest[i] = -np.inf
+        total[i] = 0.0
     for k in range(n_classes):
         row = scores[k, start:stop]
         for i in range(n):

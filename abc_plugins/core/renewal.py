@@ -17,7 +17,8 @@ from collections.abc import Callable
 import numpy as np
 
 from abc_plugins.core.arrays import AnyArray, Floats, Integers
-from abc_plugins.core.jit import kernel
+from abc_plugins.core.histogram import clear
+from abc_plugins.core.jit import kernel, part_of_kernel
 from abc_plugins.core.leaves import LeafRules, newton_steps
 from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers, count_blocks
 from abc_plugins.core.schedule import CLASSIC
@@ -118,9 +119,11 @@ class LeafRenewal:
 @kernel
 def _add_blocks(block_sums, sums):
     """Add the blocks' sums up, in their order."""
-    sums[:] = 0.0
+    clear(sums)
     for block in range(block_sums.shape[0]):
-        sums += block_sums[block]
+        for leaf in range(sums.shape[0]):
+            sums[leaf, 0] += block_sums[block, leaf, 0]
+            sums[leaf, 1] += block_sums[block, leaf, 1]
 
 
 @kernel
@@ -172,14 +175,14 @@ def _renew_blocks(
             h,
         )
         sums = block_sums[block]
-        sums[:] = 0.0
+        clear(sums)
         for i in range(stop - start):
             leaf = leaves[start + i]
             sums[leaf, 0] += z[i]
             sums[leaf, 1] += h[i]
 
 
-@kernel
+@part_of_kernel
 def _move_masses(growth, leaves, p_class, other_mass, base_mass):
     """Multiply the masses of a tree's class and of the base."""
     for i in range(leaves.size):
@@ -190,7 +193,7 @@ def _move_masses(growth, leaves, p_class, other_mass, base_mass):
         base_mass[i] = min(base_mass[i] * growth[1, leaf], _MOST_MASS)
 
 
-@kernel
+@part_of_kernel
 def _derivatives(labels, weights, p_class, other_mass, base_mass, k, base, z, h):
     """Write z and h of class k at the scores that the masses stand for; without a base its mass is 0."""
     for i in range(labels.size):

@@ -8,7 +8,7 @@ import numpy as np
 
 from abc_plugins.core.arrays import AnyArray, Booleans, Floats
 from abc_plugins.core.fixedpoint import to_float
-from abc_plugins.core.jit import kernel
+from abc_plugins.core.jit import kernel, part_of_kernel
 
 SMALLEST_RELATIVE_GAIN = 1e-9
 """A gain below this share of the node's own score is rounding noise."""
@@ -105,13 +105,13 @@ class Split(NamedTuple):
     left_wh: int
 
 
-@kernel
+@part_of_kernel
 def _denominator(wh, rules):
     """Hessians or weight of a node in units: what the gain divides by, but for `reg_lambda`."""
     return to_float(wh & rules.hessian_mask) if rules.second_order else to_float(wh >> rules.hessian_bits)
 
 
-@kernel
+@part_of_kernel
 def _score(z_sum, denominator):
     """z**2 / denominator of a node."""
     return z_sum * z_sum / denominator if denominator > 0.0 else 0.0
@@ -147,7 +147,7 @@ def _sum_up(hist, first, stop, left_z, left_wh, end):
     return z, wh, np.int64(position)
 
 
-@kernel
+@part_of_kernel
 def _sum_from_left(hist, first_cell, n_bins, default_bin, present_z, present_wh, left_z, left_wh, start):
     """Append the left sums of every bin with samples, missing values apart; return where they end."""
     if not 0 <= default_bin < n_bins:
@@ -163,7 +163,7 @@ def _sum_from_left(hist, first_cell, n_bins, default_bin, present_z, present_wh,
     return end
 
 
-@kernel
+@part_of_kernel
 def _missing_sums(hist, first_cell, n_cells, n_bins, default_bin, node_z, node_wh):
     """Sums of a feature's missing values: the last cell, or what all cells leave of the node."""
     behind = first_cell + n_cells
@@ -173,7 +173,7 @@ def _missing_sums(hist, first_cell, n_cells, n_bins, default_bin, node_z, node_w
     return node_z - z, node_wh - wh
 
 
-@kernel
+@part_of_kernel
 def _add_missing(left_z, left_wh, start, stop, missing_z, missing_wh):
     """Repeat the thresholds start..stop behind themselves, and put missing values on the left in the first copy."""
     for t in range(start, stop):
@@ -184,8 +184,8 @@ def _add_missing(left_z, left_wh, start, stop, missing_z, missing_wh):
         left_wh[t] += missing_wh
 
 
-@kernel
-def _lay_out(columns, f, hist, node_z, node_wh, usable, thresholds):
+@part_of_kernel
+def _lay_out(features, f, hist, node_z, node_wh, usable, thresholds):
     """Fill in the thresholds of features from `f` on, as many as fit.
 
     Returns
@@ -196,8 +196,8 @@ def _lay_out(columns, f, hist, node_z, node_wh, usable, thresholds):
     # Arrays are taken out of their tuples, and handed on whole with an offset: taking one out or a slice of it
     # counts references, which costs more than all the rest for a feature of few bins.
     left_z, left_wh, _, stretch_feature, stretch_stop, stretch_missing_left = thresholds
-    n_bins, default_bin, has_missing = columns.n_bins, columns.default_bin, columns.has_missing
-    first_cell, n_cells = columns.first_cell, columns.n_cells
+    n_bins, default_bin, has_missing = features.n_bins, features.default_bin, features.has_missing
+    first_cell, n_cells = features.first_cell, features.n_cells
     stop = np.int64(0)
     n_stretches = 0
     while f < usable.size and stop < _BATCH:
@@ -228,7 +228,7 @@ def _lay_out(columns, f, hist, node_z, node_wh, usable, thresholds):
     return f, n_stretches
 
 
-@kernel
+@part_of_kernel
 def _score_thresholds(left_z, left_wh, scores, node_z, node_wh, rules, reg_lambda, min_hessian):
     """Sum of both children's scores for every threshold, or _NOT_ALLOWED; LLVM vectorises this loop."""
     z_sum = to_float(node_z)
@@ -256,7 +256,7 @@ def _score_thresholds(left_z, left_wh, scores, node_z, node_wh, rules, reg_lambd
         scores[t] = score if allowed else _NOT_ALLOWED
 
 
-@kernel
+@part_of_kernel
 def _largest(score_bits, start, stop):
     """The largest score. As integers: numbers that are not negative have the same order, and LLVM vectorises it."""
     largest = np.float64(_NOT_ALLOWED).view(np.int64)
@@ -265,7 +265,7 @@ def _largest(score_bits, start, stop):
     return np.int64(largest).view(np.float64)
 
 
-@kernel
+@part_of_kernel
 def _last_record(scores, start, stop, floor):
     """The best threshold, the first one of those equal but for rounding."""
     best = -1
@@ -276,7 +276,7 @@ def _last_record(scores, start, stop, floor):
     return best
 
 
-@kernel
+@part_of_kernel
 def _bin_of(hist, first_cell, n_bins, default_bin, present_left_wh, present_wh):
     """The first bin that has so much on its left, itself included."""
     wh = np.int64(0)
@@ -293,12 +293,12 @@ def _bin_of(hist, first_cell, n_bins, default_bin, present_left_wh, present_wh):
 
 
 @kernel
-def find_best_split(columns, hist, node_z, node_wh, usable, rules, z_unit, h_unit, thresholds):
+def find_best_split(features, hist, node_z, node_wh, usable, rules, z_unit, h_unit, thresholds):
     """Search all features for the best split of a node.
 
     Parameters
     ----------
-    columns : Columns
+    features : FeatureCells
     hist : array of int64, shape (n_cells, 2)
     node_z, node_wh : int
         Cell sums of the node.
@@ -329,7 +329,7 @@ def find_best_split(columns, hist, node_z, node_wh, usable, rules, z_unit, h_uni
     with_missing = no_missing = False
     next_feature = np.int64(0)
     while next_feature < usable.size:
-        next_feature, n_stretches = _lay_out(columns, next_feature, hist, node_z, node_wh, usable, thresholds)
+        next_feature, n_stretches = _lay_out(features, next_feature, hist, node_z, node_wh, usable, thresholds)
         stop = stretch_stop[n_stretches - 1] if n_stretches > 0 else 0
         _score_thresholds(left_z[:stop], left_wh[:stop], scores[:stop], node_z, node_wh, rules, reg_lambda, min_hessian)
         start = np.int64(0)
@@ -355,13 +355,19 @@ def find_best_split(columns, hist, node_z, node_wh, usable, rules, z_unit, h_uni
     missing_wh = np.int64(0)
     if not no_missing:
         missing_wh = _missing_sums(
-            hist, columns.first_cell[f], columns.n_cells[f], columns.n_bins[f], columns.default_bin[f], node_z, node_wh
+            hist,
+            features.first_cell[f],
+            features.n_cells[f],
+            features.n_bins[f],
+            features.default_bin[f],
+            node_z,
+            node_wh,
         )[1]
     best_bin = _bin_of(
         hist,
-        columns.first_cell[f],
-        columns.n_bins[f],
-        columns.default_bin[f],
+        features.first_cell[f],
+        features.n_bins[f],
+        features.default_bin[f],
         best_wh - missing_wh if with_missing else best_wh,
         node_wh - missing_wh,
     )

@@ -41,10 +41,6 @@ def choose_rows(probabilities, labels, weights, plus, minus, sample, trim, rows,
     -------
     n_kept : int
     """
-    if trim == 0.0 and sample.size == labels.size:
-        for i in range(sample.size):
-            rows[i] = i
-        return sample.size
     least = _mark_buckets(probabilities, labels, weights, plus, minus, sample, trim, spare)
     n_kept = 0
     next_rest = rows.size - 1
