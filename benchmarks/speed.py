@@ -16,6 +16,7 @@ before the clock starts; that time is shown apart. Training time is binning plus
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import subprocess
@@ -274,18 +275,22 @@ def exhaustive(repeats: int) -> list[dict[str, Any]]:
         "pairs grown once": booster.distinct_pairs,
         "both (k, b) and (b, k)": lambda plan, n: [pair for base in plan.candidates for pair in base_pairs(base, n)],
     }
-    best = dict.fromkeys(switches, float("inf"))
+    cases = list(itertools.product(("paper", "sequential"), switches))
+    best = dict.fromkeys(cases, float("inf"))
     for _ in range(repeats):
-        for label, switch in switches.items():
-            booster.distinct_pairs = switch
-            model = ABCBoostClassifier(n_estimators=5, search="all", gap=0, warmup=0, n_jobs=1)
+        for leaf_values, label in cases:
+            booster.distinct_pairs = switches[label]
+            model = ABCBoostClassifier(n_estimators=5, search="all", gap=0, warmup=0, n_jobs=1, leaf_values=leaf_values)
             started = time.process_time()
             model.fit(X, y)
-            best[label] = min(best[label], time.process_time() - started)
-    once, twice = best.values()
-    print_table(["full search", "CPU s for 5 rounds"], [[label, f"{seconds:.2f}"] for label, seconds in best.items()])
-    print(f"ratio {once / twice:.3f}")
-    return [{"setting": label, "seconds": seconds} for label, seconds in best.items()]
+            best[leaf_values, label] = min(best[leaf_values, label], time.process_time() - started)
+    once, twice = switches
+    rows = [
+        [name, *(f"{best[name, label]:.2f}" for label in switches), f"{best[name, once] / best[name, twice]:.3f}"]
+        for name in ("paper", "sequential")
+    ]
+    print_table(["leaf values", *(f"{label}, CPU s for 5 rounds" for label in switches), "ratio"], rows)
+    return [{"leaf_values": name, "setting": label, "seconds": seconds} for (name, label), seconds in best.items()]
 
 
 def latency() -> list[dict[str, Any]]:
