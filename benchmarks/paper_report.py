@@ -207,17 +207,16 @@ def draw_gaps(results: Results, path: Path) -> None:
         return
     figure, panels = _panels(len(named))
     for axes, name in zip(panels, named, strict=False):
+        gaps = [g for g in GAPS if any(results.get(name, "abcrobustlogit", s, g) for s in SEARCHES)]
         for s, colour, marker in zip(SEARCHES, _COLOURS, _MARKERS, strict=True):
-            found = [(g, one["errors"][-1]) for g in GAPS if (one := results.get(name, "abcrobustlogit", s, g))]
+            cells = [(place, results.get(name, "abcrobustlogit", s, g)) for place, g in enumerate(gaps)]
+            found = [(place, one["errors"][-1]) for place, one in cells if one]
             label = f"s={'K' if s == 'all' else s}"
             axes.plot(*zip(*found, strict=True), marker=marker, color=colour, label=label, linewidth=1.6, markersize=5)
         plain = results.get(name, "robustlogit")
         if plain:
             axes.axhline(plain["errors"][-1], color="#666666", linestyle=":", label="robustlogit")
-        axes.set_xscale("symlog", linthresh=5)
-        axes.set_xticks([g for g in GAPS if any(results.get(name, "abcrobustlogit", s, g) for s in SEARCHES)])
-        axes.xaxis.set_major_formatter("{x:g}")
-        axes.minorticks_off()
+        axes.set_xticks(range(len(gaps)), [str(g) for g in gaps])
         _finish(axes, _TITLES[name], "gap g")
     panels[0].legend(frameon=False, fontsize=9)
     figure.savefig(path, dpi=120)
