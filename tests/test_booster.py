@@ -177,3 +177,15 @@ def test_a_forked_process_can_fit(make_data):
     assert answers.get(timeout=120) == expected
     process.join()
     assert process.exitcode == 0
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+@pytest.mark.parametrize("options", [{}, {"subsample": 0.6}, {"trim": 0.1}, {"warmup": 2, "gap": 2}], ids=str)
+def test_leaf_values_set_while_trees_grow_are_those_set_afterwards(make_data, monkeypatch, options, n_jobs):
+    data = make_data(5, 300)
+    settings = {"leaf_values": "sequential", "search": 1, "random_state": 0, "n_jobs": n_jobs, **options}
+    meanwhile = fit(data, **settings)
+    monkeypatch.setattr("abc_plugins.core.booster.ROWS_WORTH_THREADS", 0)
+    afterwards = fit(data, **settings)
+    np.testing.assert_array_equal(meanwhile.model_.flat().value, afterwards.model_.flat().value)
+    np.testing.assert_array_equal(meanwhile.train_loss_, afterwards.train_loss_)

@@ -1,23 +1,26 @@
 """Histograms, splits and trees against plain NumPy twins that know nothing of cells, groups or default bins."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from abc_plugins import ABCBoostClassifier
 from abc_plugins.core import columns as columns_module
 from abc_plugins.core import grower, growing
-from abc_plugins.core.columns import feature_cells
+from abc_plugins.core.columns import FeatureCells, feature_cells
 from abc_plugins.core.data import TrainingData, make_training_data
-from abc_plugins.core.fixedpoint import to_fixed_point, weigh
+from abc_plugins.core.fixedpoint import WeightUnits, to_fixed_point, weigh
 from abc_plugins.core.grower import TreeGrower
 from abc_plugins.core.histogram import build_histogram, subtract_histogram
 from abc_plugins.core.losses import derivatives
 from abc_plugins.core.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.core.settings import Settings
-from abc_plugins.core.splitting import SplitRules, find_best_split, make_thresholds
+from abc_plugins.core.splitting import SplitRules, Thresholds, find_best_split, make_thresholds
 
 N, K = 120, 3
 
@@ -194,6 +197,52 @@ def test_best_split_of_every_feature(options, whole_weights, pair):
                 assert len(same) == 1
                 assert same[0][0] == pytest.approx(best, rel=1e-5, abs=1e-6)
                 np.testing.assert_array_equal([found.left_z, found.left_wh], cells[same[0][3]].sum(axis=0))
+
+
+def one_feature(codes, n_bins, default_bin, cells, copies=1):
+    """Features with these codes, bin `n_bins` being the missing values, and their histogram."""
+    stored = [b for b in range(n_bins + 1) if b != default_bin]
+    hist = np.array([cells[codes == b].sum(axis=0) for b in stored], dtype=np.int64).reshape(-1, 2)
+    fill = partial(np.full, copies)
+    features = FeatureCells(
+        np.arange(copies) * len(stored),
+        fill(len(stored), dtype=np.int32),
+        fill(n_bins, dtype=np.int32),
+        fill(True, dtype=np.bool_),
+        fill(default_bin, dtype=np.int32),
+    )
+    return features, np.tile(hist, (copies, 1))
+
+
+@given(st.data())
+def test_the_split_does_not_depend_on_the_default_bin(data):
+    n_bins = data.draw(st.integers(2, 5))
+    present = data.draw(st.sets(st.integers(0, n_bins), min_size=1))  # some bins have no samples in this node
+    codes = np.array(data.draw(st.lists(st.sampled_from(sorted(present)), min_size=2, max_size=12)))
+    z = data.draw(st.lists(st.integers(-100, 100), min_size=codes.size, max_size=codes.size))
+    cells = np.column_stack([z, np.full(codes.size, (1 << 40) + 5)])
+    rules = make_rules(WeightUnits(np.ones(codes.size, dtype=np.int64), 1.0, 40))
+    found = set()
+    for default_bin in (columns_module.STORED, *range(n_bins + 1)):
+        features, hist = one_feature(codes, n_bins, default_bin, cells)
+        usable = np.ones(1, dtype=bool)
+        split = find_best_split(features, hist, *cells.sum(axis=0), usable, rules, 1.0, 1.0, make_thresholds(n_bins))
+        found.add((split, bool(usable[0])))
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("default_bin", [columns_module.STORED, 0, 2])
+def test_features_without_a_value_in_a_node_take_no_work_space(default_bin):
+    cells = np.array([[5, (1 << 40) + 5]] * 6)
+    features, hist = one_feature(np.full(6, 2), 2, default_bin, cells, copies=3000)
+    guarded = [np.full(2 * array.size, 77).astype(array.dtype) for array in make_thresholds(2)]
+    thresholds = Thresholds(*(array[: array.size // 2] for array in guarded))
+    usable = np.ones(3000, dtype=bool)
+    rules = make_rules(WeightUnits(np.ones(6, dtype=np.int64), 1.0, 40))
+    assert find_best_split(features, hist, *cells.sum(axis=0), usable, rules, 1.0, 1.0, thresholds).feature == -1
+    assert not usable.any()
+    for array in guarded:
+        assert np.all(array[array.size // 2 :] == np.array(77).astype(array.dtype))
 
 
 def test_all_features_together_and_only_usable_ones():

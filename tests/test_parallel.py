@@ -118,12 +118,16 @@ class TestOverItems:
 
     @pytest.mark.parametrize("n_threads", [1, 3])
     def test_an_error_in_what_follows_gets_through(self, n_threads):
+        followed = []
+
         def then(item):
+            followed.append(item)
             if item == 7:
                 raise OSError("seven")
 
         with Workers(n_threads) as workers, pytest.raises(OSError, match="seven"):
             workers.over_items(range(20), lambda *_: time.sleep(1e-4), then=then)
+        assert followed == list(range(8))
 
     def test_the_work_goes_on_while_something_follows(self):
         last_is_done = threading.Event()

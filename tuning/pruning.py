@@ -141,7 +141,7 @@ class ABCPruningCallback(Callback):
 
 
 class FoldPruner(BasePruner):
-    """Give a trial up after a fold if the mean of its folds is worse than the median of the trials before.
+    """Give a trial up after a fold if the mean of its folds is worse than the median of the trials before it.
 
     Rounds within a fold are not compared: with a small learning rate, a good trial is behind for a long time.
 
@@ -162,7 +162,7 @@ class FoldPruner(BasePruner):
         step = trial.last_step
         if step is None or (step + 1) % self.steps_per_fold:
             return False
-        finished = trials_when_asked(study, FINISHED)
+        finished = trials_when_asked(study, trial.number, FINISHED)
         others = [other.intermediate_values[step] for other in finished if step in other.intermediate_values]
         if len(others) < self.n_startup_trials:
             return False

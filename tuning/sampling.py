@@ -62,7 +62,7 @@ class ReproducibleSampler(BaseSampler):
 
 def _free_slot(study: Any, trial: Any) -> int:
     """The first slot that no earlier trial has, or will have: those just begun elsewhere take theirs before."""
-    earlier = [other for other in trials_when_asked(study)[: trial.number] if other.state in _HAVE_SLOTS]
+    earlier = [other for other in trials_when_asked(study, trial.number, _HAVE_SLOTS) if other.number < trial.number]
     taken = {other.system_attrs[_SLOT] for other in earlier if _SLOT in other.system_attrs}
     n_undecided = sum(_SLOT not in other.system_attrs for other in earlier)
     free = (slot for slot in itertools.count() if slot not in taken)

@@ -226,7 +226,7 @@ def is_surplus(study: Any, trial: Any, n_trials: int) -> bool:
 
     A trial that waits in the queue counts by its number, too: later ones must leave it its place.
     """
-    others = trials_when_asked(study, (*FINISHED, TrialState.RUNNING, TrialState.WAITING))
+    others = trials_when_asked(study, trial.number, (*FINISHED, TrialState.RUNNING, TrialState.WAITING))
     before = [other for other in others if other.number < trial.number or other.state in FINISHED]
     # Two processes may have queued a lost start again.
     return len(before) >= n_trials or any(_same_start(other, trial.user_attrs) for other in before)

@@ -25,9 +25,13 @@ def counted_trials(study: Any) -> list[Any]:
     return study.get_trials(deepcopy=False, states=(*FINISHED, TrialState.RUNNING))
 
 
-def trials_when_asked(study: Any, states: Sequence[TrialState] | None = None) -> list[Any]:
-    """Trials as they were when this thread asked for its trial.
+def trials_when_asked(study: Any, number: int, states: Sequence[TrialState] = tuple(TrialState)) -> list[Any]:
+    """Trials as they were when trial `number` was asked for.
 
-    Reading them from a database takes as long as some rounds of boosting; Optuna's own samplers share them like this.
+    Reading them from a database takes as long as some rounds of boosting; Optuna's own samplers share them like this,
+    too. If another thread has asked for the trial, those that this one knows are older, and they are read.
     """
-    return study._get_trials(deepcopy=False, states=states, use_cache=True)
+    known = study._get_trials(deepcopy=False, states=None, use_cache=True)
+    if all(trial.number != number for trial in known):
+        known = study.get_trials(deepcopy=False)
+    return [trial for trial in known if trial.state in states]

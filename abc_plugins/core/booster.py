@@ -107,10 +107,12 @@ class Booster:
         """Grow the trees of a plan; the base class and what the round would add to the scores."""
         sample = self._draw_sample()
         pairs = distinct_pairs(plan, self._data.n_classes)
-        self.trees_grown += len(pairs)
         if len(plan.candidates) < 2 and self._is_sequential(pairs) and self._data.n_samples < ROWS_WORTH_THREADS:
-            return pairs[0][1], self._grow_and_renew(pairs, sample)
+            update = self._grow_and_renew(pairs, sample)
+            self.trees_grown += len(pairs)
+            return pairs[0][1], update
         self._grower.grow(self._probabilities, pairs, sample, self.model.n_rounds)
+        self.trees_grown += len(pairs)
         values = self._paper_values(pairs, sample)
         if plan.is_classic:
             return CLASSIC, self._make_update(pairs, pairs, values, sample)
@@ -129,7 +131,7 @@ class Booster:
 
     def _grow_and_renew(self, pairs: Sequence[Pair], sample: AnyArray) -> Update:
         """Grow trees and set their leaf values one after the other, while the next ones are growing."""
-        renewal = self._renewal(pairs[0][1], self._weights_of(sample))
+        renewal = self._renewal(pairs[0][1], self._weights_of(sample), Workers(1))  # the others are growing trees
         values = np.empty((len(pairs), self._grower.max_nodes))
 
         def renew(t: int) -> None:
@@ -151,7 +153,7 @@ class Booster:
         """Pick the wanted ones of the trees just grown, and set their leaf values."""
         update = make_update(wanted, grown, values)
         if self._is_sequential(wanted):
-            renewal = self._renewal(int(update.minus[0]), self._weights_of(sample))
+            renewal = self._renewal(int(update.minus[0]), self._weights_of(sample), self._workers)
             leaf_ids = [self._grower.leaf_ids[t] for t in update.tree]
             values = np.array([renewal.renew(k, ids) for k, ids in zip(update.plus.tolist(), leaf_ids, strict=True)])
             update = update._replace(values=values)
@@ -196,7 +198,7 @@ class Booster:
             learning_rate=float(settings.learning_rate),
         )
 
-    def _renewal(self, base: int, weights: Floats) -> LeafRenewal:
+    def _renewal(self, base: int, weights: Floats, workers: Workers) -> LeafRenewal:
         return LeafRenewal(
             self._probabilities,
             self._data.labels,
@@ -204,7 +206,7 @@ class Booster:
             base,
             self._grower.max_nodes,
             self._leaf_rules(base),
-            self._workers,
+            workers,
         )
 
     def _apply(self, update: Update) -> Update | None:

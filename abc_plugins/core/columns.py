@@ -1,6 +1,6 @@
 """The binned training data as the tree kernels read it.
 
-Two copies in two layouts, one byte and about two bytes a value:
+Copies in two layouts, one byte and about two bytes a value (and another byte where features are joined, see `joint`):
 
 * *codes*, feature by feature, for sending the samples of a node left or right;
 * *entries*, sample by sample, for histograms. An entry is the number of the histogram cell that the sample adds to.

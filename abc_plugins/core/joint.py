@@ -53,9 +53,11 @@ def make_joint(codes: Bins, n_cells: Integers) -> JointColumns:
         return no_joint()
     entries = np.empty((codes.shape[1], first.size), dtype=np.uint16)
     for p in range(first.size):
-        entries[:, p] = codes[first[p]] + start[p]
+        entries[:, p] = codes[first[p]]
         if second[p] != ALONE:
-            entries[:, p] += codes[first[p]] * np.uint16(n_cells[second[p]] - 1) + codes[second[p]]
+            entries[:, p] *= np.uint16(n_cells[second[p]])
+            entries[:, p] += codes[second[p]]
+        entries[:, p] += np.uint16(start[p])
     return JointColumns(entries.reshape(-1), first, second, start)
 
 

@@ -83,7 +83,7 @@ class Workers:
         """Call `work(item, thread)` for every item; each thread takes the next item when it is free.
 
         `then(item)` is called for one item after the other in their order, each after its work is done, by a thread
-        that has just done some while the others go on.
+        that has just done some while the others go on. It must not use these threads itself.
         """
         queue = iter(enumerate(items))
         is_done = [False] * len(items)
@@ -94,7 +94,9 @@ class Workers:
         def follow() -> None:
             nonlocal upcoming
             while upcoming is not None and is_done[upcoming]:
-                then(items[upcoming])  # type: ignore[misc]
+                # After an error nothing follows any more.
+                index, upcoming = upcoming, None
+                then(items[index])  # type: ignore[misc]
                 upcoming = next(behind, None)
 
         def drain(thread: int) -> None:

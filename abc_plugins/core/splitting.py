@@ -19,6 +19,9 @@ _TIE = 1e-11
 _NOT_ALLOWED = -1.0
 """Score of a threshold that leaves a child too small."""
 
+_MOST_LAMBDA = 1e150
+"""More, in units of the sums, is as good as infinite, and its square would be."""
+
 _BATCH = 1024
 """Thresholds to score in one loop: many small features together, and few enough to stay in the cache."""
 
@@ -79,7 +82,7 @@ class Thresholds(NamedTuple):
 
 def make_thresholds(n_bins: int) -> Thresholds:
     """Allocate the work space for features of up to `n_bins` bins."""
-    size = _BATCH + 2 * (n_bins + 1)
+    size = _BATCH + 2 * (n_bins + 1)  # a stretch has at least one threshold
     return Thresholds(
         left_z=np.empty(size, dtype=np.int64),
         left_wh=np.empty(size, dtype=np.int64),
@@ -154,12 +157,19 @@ def _sum_from_left(hist, first_cell, n_bins, default_bin, present_z, present_wh,
         return _sum_up(hist, first_cell, first_cell + n_bins, left_z, left_wh, start)[2]
     # The default bin has no cell: what is left of its threshold is what the cells behind it leave.
     behind = first_cell + default_bin
-    default = _sum_up(hist, first_cell, behind, left_z, left_wh, start)[2]
+    _, wh, default = _sum_up(hist, first_cell, behind, left_z, left_wh, start)
     above_z, above_wh, end = _sum_up(hist, behind, first_cell + n_bins - 1, left_z, left_wh, default + 1)
+    default_z = present_z - above_z
+    default_wh = present_wh - above_wh
+    if default_wh == wh:  # it has no samples, either: those behind it move up
+        for t in range(default + 1, end):
+            left_z[t - 1] = left_z[t] + default_z
+            left_wh[t - 1] = left_wh[t] + default_wh
+        return end - 1
     left_z[default] = left_wh[default] = 0
     for t in range(np.uint64(default), np.uint64(end)):
-        left_z[t] += present_z - above_z
-        left_wh[t] += present_wh - above_wh
+        left_z[t] += default_z
+        left_wh[t] += default_wh
     return end
 
 
@@ -213,6 +223,10 @@ def _lay_out(features, f, hist, node_z, node_wh, usable, thresholds):
             stop = _sum_from_left(
                 hist, first_cell[f], n_bins[f], default_bin[f], present_z, present_wh, left_z, left_wh, start
             )
+            if stop == start:  # all are missing here
+                usable[f] = False
+                f += 1
+                continue
             if missing_wh != 0:
                 _add_missing(left_z, left_wh, start, stop, missing_z, missing_wh)
                 stretch_feature[n_stretches] = f
@@ -281,7 +295,7 @@ def _bin_of(hist, first_cell, n_bins, default_bin, present_left_wh, present_wh):
     """The first bin that has so much on its left, itself included."""
     wh = np.int64(0)
     cell = first_cell
-    for b in range(n_bins):
+    for b in range(n_bins - 1):
         if b == default_bin:
             wh = present_wh - _sum_cells(hist, cell, first_cell + n_bins - 1)[1]
         else:
@@ -317,7 +331,7 @@ def find_best_split(features, hist, node_z, node_wh, usable, rules, z_unit, h_un
     # Scores are computed in units of the sums; a tree without hessians has no unit of them.
     h_unit = h_unit if h_unit > 0.0 else 1.0
     below_unit = h_unit if rules.second_order else rules.weight_per_unit
-    reg_lambda = rules.reg_lambda / below_unit
+    reg_lambda = min(rules.reg_lambda / below_unit, _MOST_LAMBDA)
     min_hessian = (
         np.int64(min(np.ceil(rules.min_hessian / h_unit), rules.hessian_mask)) if rules.min_hessian > 0.0 else 0
     )
