@@ -185,7 +185,7 @@ def report(kind: str, results: Sequence[dict[str, Any]]) -> None:
     print("standard error.\n")
     header = ["engine", "data sets better-worse", "splits won-lost", "mean change of the error", "p over data sets",
               "log loss better-worse", "time, ABC / stock"]  # fmt: skip
-    print_table(header, [_summary(found, names, stock, abc) for stock, abc in PAIRS])
+    print_table(header, [_summary(found, names, *pair) for pair in PAIRS if any(_cell(found, n, *pair) for n in names)])
     print("\np: Wilcoxon's signed-rank test of the mean differences, one a data set. Time: geometric mean.\n")
 
 

@@ -311,7 +311,7 @@ def latency() -> list[dict[str, Any]]:
 
 
 def to_accuracy(name: str, rounds: int) -> list[dict[str, Any]]:
-    """CPU time (one thread) until LightGBM's best test error within `rounds` rounds, LightGBM with the leaf clip that serves it best."""
+    """CPU time of one thread until LightGBM's best test error, LightGBM with the leaf clip that serves it best."""
     X, y, X_test, y_test = make_data(name)
     n_classes = int(y.max()) + 1
     peers = [_lightgbm_curve(X, y, X_test, y_test, n_classes, rounds, clip) for clip in CLIPS]
