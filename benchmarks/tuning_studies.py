@@ -1,6 +1,7 @@
 """Tuning benchmarks: what a study finds on letter, and what it costs beyond the fits.
 
     python benchmarks/tuning_studies.py letter --storage letter.db --json letter.json
+    python benchmarks/tuning_studies.py letter --regularisation --storage letter_regular.db
     python benchmarks/tuning_studies.py overhead --storage digits.db --json overhead.json
 
 `letter` tunes on the first rows of letter (folder named by ABC_PLUGINS_DATA) and scores the best trial, the defaults
@@ -44,6 +45,7 @@ def run_letter(options: argparse.Namespace) -> dict[str, Any]:
         study_name=f"letter-{options.seed}",
         fixed={"n_jobs": 1},
         refit=False,
+        regularisation=options.regularisation,
     )
     print(result.summary())
     confirmed = {}
@@ -96,6 +98,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=6000, help="training rows of letter (default 6000)")
     parser.add_argument("--folds", type=int, default=5, help="outer folds (default 5)")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--regularisation", action="store_true", help="on letter, tune penalties and sampling, too")
     parser.add_argument("--storage", help="file of the study")
     parser.add_argument("--json", help="file to write the figures to")
     options = parser.parse_args()
