@@ -29,7 +29,8 @@ def default_space(n_classes: int, *, exhaustive: bool = False, regularisation: b
     exhaustive : bool, default=False
         Let `search` be "all" as well where K is larger than 8. An exhaustive search grows K(K-1)/2 trees.
     regularisation : bool, default=False
-        Add the smallest leaf, the L2 penalty, and the shares of samples and features.
+        Add the smallest leaf, the L2 penalty (up to 1: sums of hessians are small here), and the shares
+        of samples and features.
 
     Returns
     -------
@@ -49,7 +50,7 @@ def default_space(n_classes: int, *, exhaustive: bool = False, regularisation: b
     space["learning_rate"] = FloatDistribution(0.02, 0.3, log=True)
     if regularisation:
         space["min_samples_leaf"] = IntDistribution(1, 50, log=True)
-        space["reg_lambda"] = FloatDistribution(1e-3, 10.0, log=True)
+        space["reg_lambda"] = FloatDistribution(1e-5, 1.0, log=True)
         space["subsample"] = FloatDistribution(0.5, 1.0)
         space["colsample"] = FloatDistribution(0.5, 1.0)
     return space
