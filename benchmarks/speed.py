@@ -63,7 +63,7 @@ def make_data(name: str) -> tuple[Any, Any, Any, Any]:
 # Each engine prepares (untimed) and returns two functions: fit() -> model, and predict(model, X).
 
 
-def native(_n_classes: int, rounds: int, threads: int, leaves: int, **params: Any) -> tuple[Callable, Callable]:
+def native(n_classes: int, rounds: int, threads: int, leaves: int, **params: Any) -> tuple[Callable, Callable]:
     """Build the native booster."""
     from abc_plugins import ABCBoostClassifier
 
@@ -71,7 +71,9 @@ def native(_n_classes: int, rounds: int, threads: int, leaves: int, **params: An
     random = np.random.default_rng(0)  # compile or load every kernel first, on data as dense and as sparse as any
     X = random.normal(size=(3000, 6)) * (random.random((3000, 6)) < 0.3)
     for warm in (X, random.normal(size=(3000, 3))):
-        ABCBoostClassifier(**{**params, "n_estimators": 12}).fit(warm, np.arange(3000) % 3).predict(warm)
+        ABCBoostClassifier(**{**params, "n_estimators": 12}).fit(warm, np.arange(3000) % max(3, n_classes)).predict(
+            warm
+        )
 
     def fit(X: Any, y: Any) -> Any:
         return ABCBoostClassifier(n_estimators=rounds, **params).fit(X, y)
