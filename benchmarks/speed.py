@@ -255,9 +255,16 @@ def draw_scaling(results: list[dict[str, Any]], axes_names: list[str], path: Pat
             ]
             if points:
                 panel.plot(*zip(*points, strict=True), style, color=colour, label=engine)
-        panel.set(xlabel=name, ylabel="seconds", ylim=(0, None) if name in "sgw" else None)
-        if name not in "sgw":
+        panel.set(xlabel=name, ylabel="seconds")
+        if name in "sgw":
+            panel.set_ylim(0, None)
+        else:
+            values = sorted({one["value"] for one in results if one["axis"] == name})
             panel.set(xscale="log", yscale="log")
+            panel.set_xticks(values, [f"{value:,}" for value in values])
+            panel.xaxis.set_minor_formatter("")
+            panel.yaxis.set_major_formatter("{x:g}")
+            panel.yaxis.set_minor_formatter("")
         panel.grid(alpha=0.3, which="both")
     axes.flat[0].legend()
     axes.flat[-1].axis("off")
