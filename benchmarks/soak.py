@@ -154,7 +154,7 @@ def fits(times: int) -> tuple[list[str], list[Row], bool]:
             files = len(os.listdir("/proc/self/fd"))
             rows.append([f"{number:,}", f"{memory[-1]:.1f}", str(files), f"{time.perf_counter() - started:.0f}"])
     # The first fits load code and fill the allocator's pools.
-    good = memory[-1] <= 1.02 * memory[1] + 1.0
+    good = memory[-1] <= 1.05 * memory[1]  # what is free lies in pieces: with data of many sizes some per cent
     return ["fits", "resident MB", "open files", "seconds"], rows, good
 
 

@@ -119,6 +119,19 @@ def test_killed_and_resumed_is_as_undisturbed(tmp_path, undisturbed, name):
     assert [trial.state.name for trial in study.trials] == ["COMPLETE"] * 5 + ["FAIL"] + ["COMPLETE"] * 3
 
 
+def test_a_trial_that_another_process_has_finished_first(undisturbed, monkeypatch):
+    evaluate = Objective.__call__
+
+    def evaluate_after_another(self, trial):
+        value = evaluate(self, trial)
+        if trial.number == 1:
+            trial.study.tell(trial.number, value)
+        return value
+
+    monkeypatch.setattr(Objective, "__call__", evaluate_after_another)
+    assert trials(run(None).study) == undisturbed
+
+
 def test_processes_share_a_study_and_one_is_killed(tmp_path):
     storage = tmp_path / "study.db"
     killed, *others = start_workers(storage, 0, NEVER, NEVER)

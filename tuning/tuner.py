@@ -39,6 +39,7 @@ _OBJECTIVES = ((ERROR,), (ERROR, COST))
 _PAPER_SETTINGS = {"search": 4, "gap": 10, "warmup": 100, "num_leaves": 20, "learning_rate": 0.1}
 _NOT_FIXED = ("n_estimators", "early_stopping_rounds", "eval_metric", "validation_fraction", "verbose", "callbacks")
 _POLL_SECONDS = 0.5
+_TOLD_BEFORE = "Cannot tell a "  # how Optuna begins to say that a trial is finished already
 
 
 def suggest(
@@ -376,14 +377,19 @@ def _run(study: Any, objective: Objective, timeout: float | None, n_jobs: int, c
             if len(counted_trials(study)) >= objective.n_trials:
                 study.stop()
 
-        study.optimize(
-            objective,
-            n_trials=to_begin,
-            timeout=left,
-            n_jobs=n_jobs,
-            catch=(SurplusTrialError,),
-            callbacks=[*callbacks, stop_if_done],
-        )
+        try:
+            study.optimize(
+                objective,
+                n_trials=to_begin,
+                timeout=left,
+                n_jobs=n_jobs,
+                catch=(SurplusTrialError,),
+                callbacks=[*callbacks, stop_if_done],
+            )
+        except ValueError as error:
+            # SQLite may hand a queued trial to two processes at once: the result of the faster one stands.
+            if not str(error).startswith(_TOLD_BEFORE):
+                raise
 
 
 def _result(
