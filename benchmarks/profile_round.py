@@ -78,8 +78,9 @@ def _parts(booster: Any, samples: Any, workers: Workers) -> dict[str, float]:
     root = milliseconds(lambda: build_histogram(columns, rows, work.cells, work.joint_sums, work.histograms[0]))
     share = _rows_in_histograms(grower._nodes[: len(pairs)], grower._n_nodes, samples.n_samples)
     histograms = root * share
-    update = booster._make_update(pairs, pairs, booster._paper_values(pairs, rows), rows)
-    leaf_values = milliseconds(lambda: booster._make_update(pairs, pairs, booster._paper_values(pairs, rows), rows))
+    values = np.zeros((len(pairs), grower.max_nodes))
+    update = booster._make_update(pairs, pairs, values, rows)
+    leaf_values = milliseconds(lambda: booster._make_update(pairs, pairs, values, rows))
     scores, probabilities = booster._new_scores.copy(), booster._probabilities.copy()
     update_ms = milliseconds(
         lambda: apply_update(

@@ -41,9 +41,9 @@ def test_a_search_never_grows_a_pair_twice(make_data, monkeypatch, K, search, le
     calls = []
     grow = TreeGrower.grow
 
-    def spy(self, probabilities, pairs, sample, round_index, then=None):
+    def spy(self, probabilities, pairs, sample, round_index, **steps):
         calls.append(list(pairs))
-        grow(self, probabilities, pairs, sample, round_index, then)
+        grow(self, probabilities, pairs, sample, round_index, **steps)
 
     monkeypatch.setattr(TreeGrower, "grow", spy)
     model = fit(make_data(K, 80), search=search, leaf_values=leaf_values)
@@ -95,9 +95,9 @@ def test_every_round_draws_its_share_of_the_samples(make_data, monkeypatch):
     samples = []
     grow = TreeGrower.grow
 
-    def spy(self, probabilities, pairs, sample, round_index, then=None):
+    def spy(self, probabilities, pairs, sample, round_index, **steps):
         samples.append(sample.copy())
-        grow(self, probabilities, pairs, sample, round_index, then)
+        grow(self, probabilities, pairs, sample, round_index, **steps)
 
     monkeypatch.setattr(TreeGrower, "grow", spy)
     fit(make_data(4, 100), subsample=0.3)
@@ -185,7 +185,30 @@ def test_leaf_values_set_while_trees_grow_are_those_set_afterwards(make_data, mo
     data = make_data(5, 300)
     settings = {"leaf_values": "sequential", "search": 1, "random_state": 0, "n_jobs": n_jobs, **options}
     meanwhile = fit(data, **settings)
-    monkeypatch.setattr("abc_plugins.core.booster.ROWS_WORTH_THREADS", 0)
+    monkeypatch.setattr("abc_plugins.core.booster.Booster._one_thread_can_renew", lambda _booster: False)
     afterwards = fit(data, **settings)
     np.testing.assert_array_equal(meanwhile.model_.flat().value, afterwards.model_.flat().value)
     np.testing.assert_array_equal(meanwhile.train_loss_, afterwards.train_loss_)
+
+
+@pytest.mark.parametrize("leaf_values", ["paper", "sequential"])
+@pytest.mark.parametrize(
+    ("K", "method"), [(4, "abcrobustlogit"), (4, "robustlogit"), (2, "robustlogit"), (3, "abcmart")]
+)
+def test_rounds_after_the_loss_is_gone_add_nothing(make_data, caplog, K, method, leaf_values):
+    """Trees would be grown from what rounding leaves of the derivatives, and their Newton steps are of any size."""
+    data = make_data(K, 200)
+    fit_long = {"method": method, "leaf_values": leaf_values, "search": 1, "gap": 0, "learning_rate": 0.6}
+    with caplog.at_level("INFO", "abc_plugins"):
+        model = fit(data, **fit_long, n_estimators=500, num_leaves=8)
+    rounds = list(model.model_.rounds())
+    last = int(np.argmax(model.train_loss_ <= 1e-14 * K * 200)) + 1
+    assert 10 < last < 400
+    assert caplog.text.count(f"The training loss is gone after {last} rounds") == 1
+    assert all(tree.feature.size == 1 and tree.value == 0 and tree.weight == 200 for t in rounds[last:] for tree in t)
+    assert {len(trees) for trees in rounds[last:]} == {len(rounds[last - 1])}
+    assert model.trees_grown_ <= sum(map(len, rounds[:last])) + K * model.guarded_rounds_
+    np.testing.assert_array_equal(
+        model.decision_function(data.X),
+        fit(data, **fit_long, n_estimators=last, num_leaves=8).decision_function(data.X),
+    )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray, Floats
+from abc_plugins.core.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.data import TrainingData
 from abc_plugins.core.grower import TreeGrower
 from abc_plugins.core.leaves import (
@@ -21,9 +21,9 @@ from abc_plugins.core.leaves import (
     sum_leaves,
     trial_losses,
 )
-from abc_plugins.core.losses import centre, starting_class_losses, update_probabilities
-from abc_plugins.core.model import FlatTrees, TreeEnsemble
-from abc_plugins.core.pairs import Pair, base_pairs, distinct_pairs
+from abc_plugins.core.losses import LEAST_CURVATURE, centre, starting_class_losses, update_probabilities
+from abc_plugins.core.model import FlatTrees, TreeEnsemble, single_leaf
+from abc_plugins.core.pairs import Pair, base_pairs, classic_pairs, distinct_pairs
 from abc_plugins.core.parallel import Workers
 from abc_plugins.core.renewal import ROWS_WORTH_THREADS, LeafRenewal
 from abc_plugins.core.schedule import CLASSIC, BaseClassSchedule, RoundPlan
@@ -31,6 +31,10 @@ from abc_plugins.core.settings import Settings
 
 MAX_HALVINGS = 8
 """How often the guard halves a step before it gives it up: 1/256 of the step is next to nothing."""
+
+
+_THREADS_PER_RENEWAL = 4
+"""Growing a tree takes about this many times as long as setting its leaf values."""
 
 _CLASSIC_PLAN = RoundPlan((), centre=False)
 _logger = logging.getLogger("abc_plugins")
@@ -71,6 +75,7 @@ class Booster:
         self.train_loss: list[float] = []
         self.trees_grown = 0
         self.guarded_rounds = 0
+        self._is_resolved = False
         self._data = data
         self._settings = settings
         self._workers = workers
@@ -85,6 +90,8 @@ class Booster:
         plan = self.schedule.plan(self._class_losses.tolist())
         if plan.centre:
             centre(self._scores)
+        if self._class_losses.sum() <= LEAST_CURVATURE * self._data.n_classes * self._data.weights.sum():
+            return self._append(CLASSIC if plan.is_classic else plan.candidates[0], self._add_nothing(plan))
         base, proposed = self._propose(plan)
         update = self._apply(proposed)
         if update is None and base != CLASSIC:
@@ -97,23 +104,38 @@ class Booster:
             self._restore_probabilities()
         if not np.array_equal(update.values, proposed.values):
             self._count_guarded_round()
-        trees = self._grower.to_round(update)
+        return self._append(base, self._grower.to_round(update))
+
+    def _append(self, base: int, trees: FlatTrees) -> FlatTrees:
         self.model.append_round(trees)
         self.schedule.record(base)
         self.train_loss.append(float(self._class_losses.sum()))
         return trees
 
+    def _add_nothing(self, plan: RoundPlan) -> FlatTrees:
+        """Trees of a single leaf of value 0, now that no training sample has anything to gain."""
+        data = self._data
+        if not self._is_resolved:
+            _logger.info("The training loss is gone after %d rounds: further ones add nothing.", self.model.n_rounds)
+        self._is_resolved = True
+        pairs = classic_pairs(data.n_classes) if plan.is_classic else base_pairs(plan.candidates[0], data.n_classes)
+        plus, minus = np.array(pairs).T
+        weight = float(data.weights.sum())
+        leaves = [single_leaf(*pair, weight) for pair in zip(plus, self._lowered(minus), strict=True)]
+        return FlatTrees.from_rounds([leaves])
+
+    def _lowered(self, minus: Integers) -> Integers:
+        """The classes whose scores trees lower: of two classes, one loses what the other gains."""
+        return np.zeros_like(minus) if self._data.n_classes == 2 else minus
+
     def _propose(self, plan: RoundPlan) -> tuple[int, Update]:
         """Grow the trees of a plan; the base class and what the round would add to the scores."""
         sample = self._draw_sample()
         pairs = distinct_pairs(plan, self._data.n_classes)
-        if len(plan.candidates) < 2 and self._is_sequential(pairs) and self._data.n_samples < ROWS_WORTH_THREADS:
-            update = self._grow_and_renew(pairs, sample)
-            self.trees_grown += len(pairs)
-            return pairs[0][1], update
-        self._grower.grow(self._probabilities, pairs, sample, self.model.n_rounds)
         self.trees_grown += len(pairs)
-        values = self._paper_values(pairs, sample)
+        if len(plan.candidates) < 2 and self._is_sequential(pairs) and self._one_thread_can_renew():
+            return pairs[0][1], self._grow_and_renew(pairs, sample)
+        values = self._grow(pairs, sample)
         if plan.is_classic:
             return CLASSIC, self._make_update(pairs, pairs, values, sample)
         updates = [
@@ -129,6 +151,26 @@ class Booster:
         base = self.schedule.choose(plan, losses)
         return base, updates[plan.candidates.index(base)]
 
+    def _grow(self, pairs: Sequence[Pair], sample: AnyArray) -> Floats:
+        """Grow trees; the paper's leaf values, shape (n_trees, n_nodes), or zeros if they will be renewed."""
+        data, weights, rules = self._data, self._weights_of(sample), self._leaf_rules(pairs[0][1])
+        sums = np.zeros((len(pairs), self._grower.max_nodes, 2))
+        values = np.zeros(sums.shape[:2])
+
+        def set_values(t: int) -> None:
+            leaf_ids = self._grower.leaf_ids[t]
+            sum_leaves(self._probabilities, data.labels, weights, *pairs[t], leaf_ids, sums[t])
+            newton_steps(sums[t], rules, values[t])
+
+        also = None if self._is_sequential(pairs) else set_values
+        self._grower.grow(self._probabilities, pairs, sample, self.model.n_rounds, also=also)
+        return values
+
+    def _one_thread_can_renew(self) -> bool:
+        """Whether one thread keeps up with the others that grow the trees."""
+        few_threads = self._workers.n_threads <= _THREADS_PER_RENEWAL
+        return few_threads or self._data.n_samples < ROWS_WORTH_THREADS
+
     def _grow_and_renew(self, pairs: Sequence[Pair], sample: AnyArray) -> Update:
         """Grow trees and set their leaf values one after the other, while the next ones are growing."""
         renewal = self._renewal(pairs[0][1], self._weights_of(sample), Workers(1))  # the others are growing trees
@@ -137,7 +179,7 @@ class Booster:
         def renew(t: int) -> None:
             values[t] = renewal.renew(pairs[t][0], self._grower.leaf_ids[t])
 
-        self._grower.grow(self._probabilities, pairs, sample, self.model.n_rounds, renew)
+        self._grower.grow(self._probabilities, pairs, sample, self.model.n_rounds, then=renew)
         return make_update(pairs, pairs, values)
 
     def _draw_sample(self) -> AnyArray:
@@ -157,9 +199,7 @@ class Booster:
             leaf_ids = [self._grower.leaf_ids[t] for t in update.tree]
             values = np.array([renewal.renew(k, ids) for k, ids in zip(update.plus.tolist(), leaf_ids, strict=True)])
             update = update._replace(values=values)
-        if self._data.n_classes == 2:
-            update = update._replace(minus=np.zeros(1, dtype=np.int32))  # what class 1 gains, class 0 loses
-        return update
+        return update._replace(minus=self._lowered(update.minus))
 
     def _is_sequential(self, pairs: Sequence[Pair]) -> bool:
         """Whether these trees get their leaf values one after the other; a single one has nothing to wait for."""
@@ -172,22 +212,6 @@ class Booster:
         weights = np.zeros_like(self._data.weights)
         weights[sample] = self._data.weights[sample]
         return weights
-
-    def _paper_values(self, pairs: Sequence[Pair], sample: AnyArray) -> Floats:
-        """The paper's leaf values of the trees just grown, shape (n_trees, n_nodes)."""
-        sums = np.zeros((len(pairs), self._grower.max_nodes, 2))
-        if self._is_sequential(pairs):
-            return sums[:, :, 0]  # they will be renewed
-        data, weights = self._data, self._weights_of(sample)
-
-        def add_up(t: int, _thread: int) -> None:
-            plus, minus = pairs[t]
-            sum_leaves(self._probabilities, data.labels, weights, plus, minus, self._grower.leaf_ids[t], sums[t])
-
-        self._workers.over_items(range(len(pairs)), add_up)
-        values = np.empty(sums.shape[:2])
-        newton_steps(sums.reshape(-1, 2), self._leaf_rules(pairs[0][1]), values.reshape(-1))
-        return values
 
     def _leaf_rules(self, minus: int) -> LeafRules:
         n_classes, settings = self._data.n_classes, self._settings

@@ -76,11 +76,14 @@ class TreeGrower:
         pairs: Sequence[Pair],
         sample: AnyArray,
         round_index: int,
+        *,
+        also: Callable[[int], Any] | None = None,
         then: Callable[[int], Any] | None = None,
     ) -> None:
         """Grow one tree for each pair of classes from the samples in `sample`.
 
-        `then(t)` is called for each tree in their order, after it was grown and while others are growing.
+        `also(t)` is called for each tree by the thread that has grown it; `then(t)` for one tree after the other in
+        their order, after it was grown and while others are growing.
         """
         self._reserve(len(pairs))
         data = self._data
@@ -120,14 +123,16 @@ class TreeGrower:
                     data.columns, self._nodes[t], self._n_nodes[t], work.rows[n_rows:], work.rows_aside, self._units,
                     self._rules, self.leaf_ids[t],
                 )  # fmt: skip
+            if also is not None:
+                also(t)
 
         self._workers.over_items(range(len(pairs)), grow_one, self._provide_work_space(len(pairs)), then)
 
     def to_round(self, update: Update) -> FlatTrees:
         """Model trees of an update of the last trees grown, as one round."""
         n_nodes = self._n_nodes[update.tree]
-        there = np.arange(self._nodes.shape[1]) < n_nodes[:, None]
-        nodes = self._nodes[update.tree][there]
+        there = np.flatnonzero(np.arange(self.max_nodes) < n_nodes[:, None])
+        nodes = self._nodes.take(update.tree, axis=0).take(there)  # several times as fast as by brackets
         feature = nodes["feature"].copy()
         inner = feature != LEAF
         threshold = np.zeros(nodes.size)
@@ -140,7 +145,7 @@ class TreeGrower:
             minus=update.minus,
             feature=feature,
             threshold=threshold,
-            value=np.where(inner, 0.0, update.values[there]),
+            value=np.where(inner, 0.0, update.values.reshape(-1)[there]),
             **{name: nodes[name].copy() for name in ("missing_left", "left", "right", "gain", "weight")},
         )
 

@@ -57,6 +57,12 @@ class Tree:
     weight: Floats
 
 
+def single_leaf(plus: int, minus: int, weight: float) -> Tree:
+    """Make a tree that adds nothing."""
+    zero = {name: np.zeros(1, dtype) for name, dtype in TREE_DTYPES.items() if name in NODE_FIELDS}
+    return Tree(plus, minus, **{**zero, "feature": np.array([LEAF], np.int32), "weight": np.array([weight])})
+
+
 NODE_FIELDS = tuple(field.name for field in fields(Tree) if field.name not in ("plus", "minus"))
 
 
@@ -66,11 +72,17 @@ class TreeEnsemble:
     Parameters
     ----------
     n_classes, n_features : int
+
+    Attributes
+    ----------
+    n_rounds : int
+        Number of boosting rounds.
     """
 
     def __init__(self, n_classes: int, n_features: int) -> None:
         self.n_classes = n_classes
         self.n_features = n_features
+        self.n_rounds = 0
         self._parts: list[FlatTrees] = []
 
     @classmethod
@@ -78,12 +90,8 @@ class TreeEnsemble:
         """Rebuild an ensemble from flat arrays."""
         ensemble = cls(n_classes, n_features)
         ensemble._parts = [trees]
+        ensemble.n_rounds = trees.n_rounds
         return ensemble
-
-    @property
-    def n_rounds(self) -> int:
-        """Number of boosting rounds."""
-        return sum(part.n_rounds for part in self._parts)
 
     @property
     def n_trees(self) -> int:
@@ -93,10 +101,12 @@ class TreeEnsemble:
     def append_round(self, trees: Sequence[Tree] | FlatTrees) -> None:
         """Add the trees of one round."""
         self._parts.append(trees if isinstance(trees, FlatTrees) else FlatTrees.from_rounds([trees]))
+        self.n_rounds += 1
 
     def truncate(self, n_rounds: int) -> None:
         """Keep only the first `n_rounds` rounds."""
         self._parts = [FlatTrees.from_rounds(list(self.rounds())[:n_rounds])]
+        self.n_rounds = self._parts[0].n_rounds
 
     def rounds(self) -> Iterator[tuple[Tree, ...]]:
         """Iterate over the rounds; each is a tuple of trees."""
