@@ -1,12 +1,13 @@
 """Tuning benchmarks: what a study finds on letter, and what it costs beyond the fits.
 
     python benchmarks/tuning_studies.py letter --storage letter.db --json letter.json
-    python benchmarks/tuning_studies.py letter --regularisation --storage letter_regular.db
+    python benchmarks/tuning_studies.py letter --regularisation --split 1 --seed 1 --storage letter_1.db
     python benchmarks/tuning_studies.py overhead --storage digits.db --json overhead.json
 
-`letter` tunes on the first rows of letter (folder named by ABC_PLUGINS_DATA) and scores the best trial, the defaults
-and boosting without a base class once on all other rows. `overhead` runs a study on scikit-learn's digits and compares
-its wall time with the time of its fits. Both continue a study that the storage has.
+`letter` tunes on the first rows of letter (folder named by ABC_PLUGINS_DATA), or on rows drawn with the seed `--split`,
+and scores the best trial, the defaults and boosting without a base class once on all other rows. `overhead` runs a
+study on scikit-learn's digits and compares its wall time with the time of its fits. Both continue a study that the
+storage has.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import optuna
 from common import describe_machine
 from sklearn.datasets import load_digits
@@ -33,8 +35,11 @@ from tuning.trials import finished_trials
 def run_letter(options: argparse.Namespace) -> dict[str, Any]:
     """Tune on a part of letter, confirm on the rest."""
     data = load("letter")
-    X, y = data.X[: options.rows], data.y[: options.rows]
-    X_rest, y_rest = data.X[options.rows :], data.y[options.rows :]
+    order = np.arange(data.y.size)
+    if options.split is not None:
+        order = np.random.default_rng(options.split).permutation(order)
+    tuned, rest = order[: options.rows], order[options.rows :]
+    X, y, X_rest, y_rest = data.X[tuned], data.y[tuned], data.X[rest], data.y[rest]
     result = tune(
         X,
         y,
@@ -42,7 +47,7 @@ def run_letter(options: argparse.Namespace) -> dict[str, Any]:
         cv=options.folds,
         seed=options.seed,
         storage=options.storage,
-        study_name=f"letter-{options.seed}",
+        study_name=f"letter-{options.split}-{options.seed}",
         fixed={"n_jobs": 1},
         refit=False,
         regularisation=options.regularisation,
@@ -96,6 +101,7 @@ def main() -> None:
     parser.add_argument("benchmark", choices=("letter", "overhead"))
     parser.add_argument("--trials", type=int, help="40 on letter, 100 on digits by default")
     parser.add_argument("--rows", type=int, default=6000, help="training rows of letter (default 6000)")
+    parser.add_argument("--split", type=int, help="draw the training rows of letter with this seed")
     parser.add_argument("--folds", type=int, default=5, help="outer folds (default 5)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--regularisation", action="store_true", help="on letter, tune penalties and sampling, too")

@@ -53,6 +53,16 @@ def test_first_trials_are_the_paper_the_defaults_and_plain_boosting(result):
     assert (plain["params_method"], "params_search" in plain) == ("robustlogit", False)
 
 
+def test_a_space_with_sampling_starts_with_some(data):
+    X, y = data
+    result = tune(X, y, n_trials=4, max_rounds=4, cv=2, regularisation=True, fixed={"n_jobs": 1}, refit=False)
+    assert [trial["start"] for trial in result.trials] == ["paper", "defaults", "plain", "sampled"]
+    sampled, defaults = result.trials[3], result.trials[1]
+    assert (sampled["params_subsample"], sampled["params_colsample"]) == (0.7, 0.7)
+    assert (defaults["params_subsample"], defaults["params_colsample"]) == (1.0, 1.0)
+    assert all(sampled[f"params_{name}"] == defaults[f"params_{name}"] for name in ("search", "gap", "num_leaves"))
+
+
 def test_score_is_the_mean_of_the_outer_folds(data, result):
     """The defaults, folds, inner splits and scores once more by hand."""
     X, y = data

@@ -13,7 +13,7 @@ from optuna.trial import TrialState
 from tuning.objective import BASES, COST, FOLD_SCORES, PARAMS, ROUNDS, SECONDS, outcome
 from tuning.studies import PREFIX, START
 
-PAPER, DEFAULTS, PLAIN = "paper", "defaults", "plain"
+PAPER, DEFAULTS, PLAIN, SAMPLED = "paper", "defaults", "plain", "sampled"
 """Names of the trials that every study starts with."""
 
 

@@ -18,7 +18,7 @@ from tuning.engines import Engine, FoldData, Samples, Stopping, engine_class, tw
 from tuning.metric import TunedMetric
 from tuning.objective import PARAMS, RARE_REPORT_INTERVAL, REPORT_INTERVAL, Objective, SurplusTrialError
 from tuning.pruning import FoldPruner
-from tuning.result import DEFAULTS, PAPER, PLAIN, TuneResult, find_best, mean_rounds
+from tuning.result import DEFAULTS, PAPER, PLAIN, SAMPLED, TuneResult, find_best, mean_rounds
 from tuning.sampling import ReproducibleSampler
 from tuning.space import SCHEDULE, Space, change_space, default_space, draw, has_value, plain_name, to_drawn
 from tuning.splits import Fold, make_folds
@@ -37,6 +37,7 @@ from tuning.trials import counted_trials, finished_trials, running_trials
 ERROR, COST = "error", "cost"
 _OBJECTIVES = ((ERROR,), (ERROR, COST))
 _PAPER_SETTINGS = {"search": 4, "gap": 10, "warmup": 100, "num_leaves": 20, "learning_rate": 0.1}
+_SAMPLING = {"subsample": 0.7, "colsample": 0.7}
 _NOT_FIXED = ("n_estimators", "early_stopping_rounds", "eval_metric", "validation_fraction", "verbose", "callbacks")
 _POLL_SECONDS = 0.5
 _TOLD_BEFORE = "Cannot tell a "  # how Optuna begins to say that a trial is finished already
@@ -345,7 +346,10 @@ def _check_space(space: Space, engine: type[Engine]) -> None:
 def _starts(
     engine: Engine, space: Space, n_classes: int, max_rounds: int
 ) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """The paper's settings, the estimator's defaults, and boosting without a base class: what Optuna draws, and why."""
+    """The paper's settings, the defaults, boosting without a base class, and boosting with samples and features drawn.
+
+    Each is what Optuna draws, and the attributes of the trial.
+    """
     names = [plain_name(name) for name in space]
     # A parameter whose default is no point of the space is left to the estimator.
     own = [name for name in names if name not in engine.defaults or not has_value(space, name, engine.defaults[name])]
@@ -357,6 +361,9 @@ def _starts(
         classic = {name: value for name, value in drawn.items() if plain_name(name) not in SCHEDULE}
         plain = {START: PLAIN, OMIT: [*own, *SCHEDULE], SETTINGS: engine.plain(max_rounds)}
         starts.append((classic, plain))
+    if any(name in names for name in _SAMPLING):
+        sampled = {**drawn, **to_drawn(_SAMPLING, space)}
+        starts.append((sampled, {START: SAMPLED, OMIT: [name for name in own if name not in _SAMPLING]}))
     return starts
 
 
