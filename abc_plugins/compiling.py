@@ -14,6 +14,7 @@ import numpy as np
 from abc_plugins.classifier import ABCBoostClassifier
 from abc_plugins.core import jit
 from abc_plugins.core.growing import grow_tree
+from abc_plugins.core.teamwork import ROWS_WORTH_A_TEAM
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,8 @@ def _use_all_kernels() -> None:
             ).fit(X, y, eval_set=[(X, y)])
             model.predict(X)
             model.predict(X[:1])
+    many = random.normal(size=(ROWS_WORTH_A_TEAM + 1, 1))
+    ABCBoostClassifier(n_estimators=1, n_jobs=2).fit(many, many[:, 0] > 0)
 
 
 def _use_adapter_kernels() -> None:

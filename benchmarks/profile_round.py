@@ -65,13 +65,14 @@ def _parts(booster: Any, samples: Any, workers: Workers) -> dict[str, float]:
     pairs = base_pairs(base, samples.n_classes)
     rows = np.arange(samples.n_samples, dtype=np.uint32)
     growth = milliseconds(lambda: grower.grow(booster._probabilities, pairs, rows, 0))
-    work = grower._work[0]
+    work = grower._teams[1][0].work
 
     def derive() -> None:
-        for plus, minus in pairs:
+        units = grower._weight_units
+        for pair in pairs:
             to_fixed_point(
-                booster._probabilities, samples.labels, samples.weights, grower._units, plus, minus,
-                grower._rules.hessian_bits, work.cells,
+                booster._probabilities, samples.labels, samples.weights, units.units, *pair, units.hessian_bits,
+                work.cell_units, work.cells,
             )  # fmt: skip
 
     derivatives = milliseconds(derive)

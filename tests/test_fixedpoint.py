@@ -20,7 +20,9 @@ def scaled(probabilities, labels, weights, plus, minus):
     """z, weight and h of every sample as integers, and what one unit of each is worth."""
     units = weigh(weights)
     cells = np.empty((labels.size, 2), dtype=np.int64)
-    z_unit, h_unit = to_fixed_point(probabilities, labels, weights, units.units, plus, minus, units.hessian_bits, cells)
+    cell_units = np.empty(2)
+    to_fixed_point(probabilities, labels, weights, units.units, plus, minus, units.hessian_bits, cell_units, cells)
+    z_unit, h_unit = cell_units
     mask = (1 << units.hessian_bits) - 1
     return cells[:, 0], cells[:, 1] >> units.hessian_bits, cells[:, 1] & mask, z_unit, units.per_unit, h_unit
 

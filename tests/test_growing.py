@@ -1,5 +1,6 @@
 """Histograms, splits and trees against plain NumPy twins that know nothing of cells, groups or default bins."""
 
+import threading
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from abc_plugins import ABCBoostClassifier
 from abc_plugins.core import columns as columns_module
-from abc_plugins.core import grower, growing
+from abc_plugins.core import grower, growing, teamwork
 from abc_plugins.core.columns import FeatureCells, feature_cells
 from abc_plugins.core.data import TrainingData, make_training_data
 from abc_plugins.core.fixedpoint import WeightUnits, to_fixed_point, weigh
@@ -81,10 +82,11 @@ def group_size(request, monkeypatch):
 def cells_of(problem, pair=(1, CLASSIC)):
     data, units = problem.data, weigh(problem.data.weights)
     cells = np.empty((N, 2), dtype=np.int64)
-    z_unit, h_unit = to_fixed_point(
-        problem.probabilities, data.labels, data.weights, units.units, *pair, units.hessian_bits, cells
+    cell_units = np.empty(2)
+    to_fixed_point(
+        problem.probabilities, data.labels, data.weights, units.units, *pair, units.hessian_bits, cell_units, cells
     )
-    return cells, z_unit, h_unit, units
+    return cells, *cell_units, units
 
 
 def plain_histogram(columns, rows, cells):
@@ -356,7 +358,7 @@ def test_histograms_of_many_cells_are_not_kept_for_every_thread(monkeypatch):
         with Workers(3) as workers:
             grower = TreeGrower(problem.data, Settings(), workers)
             grower.grow(problem.probabilities, pairs, np.arange(N, dtype=np.uint32), 0)
-            return len(grower._work), grower.leaf_ids.copy()
+            return len(grower._teams[1]), grower.leaf_ids.copy()
 
     many, expected = grown(2**30)
     one, found = grown(1)
@@ -395,9 +397,50 @@ def test_memory_for_few_histograms_grows_the_same_trees(make_data, monkeypatch, 
         made.append(max(n_histograms, 3))
         return growing.make_workspace(columns, num_leaves, made[-1])
 
-    monkeypatch.setattr(grower, "make_workspace", make_few)
+    monkeypatch.setattr(teamwork, "make_workspace", make_few)
     monkeypatch.setattr(grower, "_HISTOGRAM_BYTES", 0)
     found = ABCBoostClassifier(**options, random_state=0, n_jobs=2).fit(data.X, data.y).model_.flat()
     assert len(made) == 1  # memory for one thread
     for name in expected.__dataclass_fields__:
         assert getattr(found, name).tobytes() == getattr(expected, name).tobytes(), name
+
+
+@pytest.mark.parametrize("n_jobs", [2, 5, 9])
+@pytest.mark.parametrize("K", [2, 4])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"subsample": 0.7, "colsample": 0.6}, {"trim": 0.05}, {"search": "all", "leaf_values": "paper"}],
+    ids=str,
+)
+def test_a_team_grows_the_tree_that_one_thread_does(make_data, monkeypatch, K, n_jobs, options):
+    """Fewer trees than threads: what a large node needs is shared, here of more than 7 samples."""
+    data = make_data(n_classes=K, n_samples=400, n_features=5, missing=0.1)
+    data.X[:, 3] = np.round(data.X[:, 3])  # few bins, and a value that many samples have
+    options = {"n_estimators": 4, "num_leaves": 24, "min_samples_leaf": 2, **options}
+    expected = ABCBoostClassifier(**options, random_state=0, n_jobs=1).fit(data.X, data.y).model_.flat()
+    sizes = set()
+
+    class Spy(teamwork.Team):
+        def _share(self, start, stop, do):
+            parts = super()._share(start, stop, do)
+            sizes.add(len(parts))
+            return parts
+
+    monkeypatch.setattr(grower, "Team", Spy)
+    for module in (grower, teamwork):
+        monkeypatch.setattr(module, "ROWS_WORTH_A_TEAM", 7)
+    found = ABCBoostClassifier(**options, random_state=0, n_jobs=n_jobs).fit(data.X, data.y).model_.flat()
+    n_trees = 1 if K == 2 else (6 if "search" in options else 3)
+    assert max(sizes, default=1) == max(1, n_jobs // n_trees)
+    for name in expected.__dataclass_fields__:
+        assert getattr(found, name).tobytes() == getattr(expected, name).tobytes(), name
+
+
+def test_teams_end_with_the_workers():
+    with Workers(4) as workers:
+        before = threading.active_count()
+        teams = [workers.make_team(2) for _ in range(2)]
+        for team in teams:
+            team.over_items(range(2), lambda _item, _thread: None)
+        assert threading.active_count() > before
+    assert threading.active_count() <= before

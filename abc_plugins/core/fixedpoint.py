@@ -55,12 +55,12 @@ def weigh(weights: Floats) -> WeightUnits:
 
 
 @part_of_kernel
-def _power_of_two_below(total, bits):
-    """The largest power of two that times `total` stays below 2**bits; 0 if there is nothing to scale."""
+def _unit_of(total, bits):
+    """The smallest power of two of which `total` is less than 2**bits; 0 if there is nothing to count."""
     if not total > 0.0:
         return 0.0
     exponent = bits - np.ceil(np.log2(total)) - 1.0
-    return 2.0 ** min(max(exponent, -1000.0), 1000.0)
+    return 2.0 ** -min(max(exponent, -1000.0), 1000.0)
 
 
 @part_of_kernel
@@ -97,39 +97,69 @@ def _totals(z, h):
 
 
 @kernel
-def to_fixed_point(probabilities, labels, weights, units, plus, minus, hessian_bits, out):
-    """Write (z, weight and h) of every sample to `out`, shape (n_samples, 2), for one tree.
+def to_fixed_point(probabilities, labels, weights, units, plus, minus, hessian_bits, cell_units, cells):
+    """Write what every sample adds for one tree.
 
     The derivatives are computed twice, a block at a time: once for the scales and once to be scaled. That is faster
     than keeping them.
 
-    Returns
-    -------
-    z_unit, h_unit : float
-        What one unit of the sums is worth.
+    Parameters
+    ----------
+    probabilities : array of shape (n_classes, n_samples)
+    labels, weights, units : arrays of shape (n_samples,)
+    plus, minus, hessian_bits : int
+    cell_units : array of shape (2,)
+        Filled in: what one unit of the sums of z and of h is worth.
+    cells : array of int64, shape (n_samples, 2)
+        Filled in.
     """
-    n_samples = labels.size
+    n_blocks = (labels.size + ROWS_PER_BLOCK - 1) // ROWS_PER_BLOCK
+    totals = np.empty((n_blocks, 2))
+    total_blocks(probabilities, labels, weights, plus, minus, totals, 0, n_blocks)
+    set_units(totals, hessian_bits, cell_units)
+    scale_blocks(probabilities, labels, weights, units, plus, minus, hessian_bits, cell_units, cells, 0, n_blocks)
+
+
+@kernel
+def total_blocks(probabilities, labels, weights, plus, minus, totals, first_block, last_block):
+    """Sums of abs(z) and h of some blocks of samples."""
     z = np.empty(ROWS_PER_BLOCK)
     h = np.empty(ROWS_PER_BLOCK)
+    for block in range(first_block, last_block):
+        start = block * ROWS_PER_BLOCK
+        stop = min(start + ROWS_PER_BLOCK, labels.size)
+        derivatives(probabilities, labels, weights, plus, minus, start, stop, z, h)
+        totals[block, 0], totals[block, 1] = _totals(z[: stop - start], h[: stop - start])
+
+
+@kernel
+def set_units(totals, hessian_bits, cell_units):
+    """Choose what one unit of the sums is worth, from the totals of all blocks; 0 if there is nothing to add."""
     total_z = 0.0
     total_h = 0.0
-    for start in range(0, n_samples, ROWS_PER_BLOCK):
-        stop = min(start + ROWS_PER_BLOCK, n_samples)
-        derivatives(probabilities, labels, weights, plus, minus, start, stop, z, h)
-        block_z, block_h = _totals(z[: stop - start], h[: stop - start])
-        total_z += block_z
-        total_h += block_h
+    for block in range(totals.shape[0]):
+        total_z += totals[block, 0]
+        total_h += totals[block, 1]
     # Half a unit of rounding a sample stays below the spare bit.
-    z_scale = _power_of_two_below(total_z, np.int64(_SUM_BITS))
-    h_scale = _power_of_two_below(total_h, min(hessian_bits - 1, np.int64(_SUM_BITS)))
-    for start in range(0, n_samples, ROWS_PER_BLOCK):
-        stop = min(start + ROWS_PER_BLOCK, n_samples)
+    cell_units[0] = _unit_of(total_z, np.int64(_SUM_BITS))
+    cell_units[1] = _unit_of(total_h, min(hessian_bits - 1, np.int64(_SUM_BITS)))
+
+
+@kernel
+def scale_blocks(
+    probabilities, labels, weights, units, plus, minus, hessian_bits, cell_units, cells, first_block, last_block
+):
+    """Write the cells of some blocks of samples."""
+    z_scale = 1.0 / cell_units[0] if cell_units[0] > 0.0 else 0.0  # a power of two
+    h_scale = 1.0 / cell_units[1] if cell_units[1] > 0.0 else 0.0
+    z = np.empty(ROWS_PER_BLOCK)
+    h = np.empty(ROWS_PER_BLOCK)
+    for block in range(first_block, last_block):
+        start = block * ROWS_PER_BLOCK
+        stop = min(start + ROWS_PER_BLOCK, labels.size)
         derivatives(probabilities, labels, weights, plus, minus, start, stop, z, h)
         block_units = units[start:stop]
-        block_out = out[start:stop]
+        block_cells = cells[start:stop]
         for i in range(stop - start):
-            block_out[i, 0] = _round(z[i] * z_scale)
-            block_out[i, 1] = (block_units[i] << hessian_bits) + _round(h[i] * h_scale)
-    z_unit = 1.0 / z_scale if z_scale > 0.0 else 0.0
-    h_unit = 1.0 / h_scale if h_scale > 0.0 else 0.0
-    return z_unit, h_unit
+            block_cells[i, 0] = _round(z[i] * z_scale)
+            block_cells[i, 1] = (block_units[i] << hessian_bits) + _round(h[i] * h_scale)

@@ -10,13 +10,14 @@ import numpy as np
 from abc_plugins.core.arrays import AnyArray, Booleans, Floats
 from abc_plugins.core.data import TrainingData
 from abc_plugins.core.fixedpoint import weigh
-from abc_plugins.core.growing import NODE, WorkSpace, grow_tree, make_workspace, send_down
+from abc_plugins.core.growing import NODE, send_down
 from abc_plugins.core.leaves import Update
 from abc_plugins.core.model import LEAF, FlatTrees
 from abc_plugins.core.pairs import Pair
 from abc_plugins.core.parallel import Workers
 from abc_plugins.core.settings import Settings
 from abc_plugins.core.splitting import SplitRules
+from abc_plugins.core.teamwork import ROWS_WORTH_A_TEAM, Team
 from abc_plugins.core.trimming import choose_rows
 
 _HISTOGRAM_BYTES = 2**30
@@ -27,7 +28,7 @@ _FEWEST_HISTOGRAMS = 3
 
 
 class TreeGrower:
-    """Grows trees on one training set; keeps the work space of every thread.
+    """Grows trees on one training set; keeps the teams of threads that do so.
 
     Parameters
     ----------
@@ -47,8 +48,7 @@ class TreeGrower:
         self._data = data
         self._settings = settings
         self._workers = workers
-        weight_units = weigh(data.weights)
-        self._units = weight_units.units
+        self._weight_units = weight_units = weigh(data.weights)
         total_units = int(weight_units.units.sum())
         min_units = _count_units(settings.min_samples_leaf, weight_units.per_unit, total_units + 1)
         # No tree has more leaves than that; nothing larger needs to be allocated.
@@ -65,7 +65,7 @@ class TreeGrower:
             hessian_mask=(1 << bits) - 1,
             weight_per_unit=weight_units.per_unit,
         )
-        self._work: list[WorkSpace] = []
+        self._teams: dict[int, list[Team]] = {}
         self._nodes: AnyArray = np.empty((0, 0), dtype=NODE)
         self._n_nodes = np.empty(0, dtype=np.int64)
         self.leaf_ids: AnyArray = np.empty((0, data.n_samples), dtype=np.uint16)
@@ -86,47 +86,29 @@ class TreeGrower:
         their order, after it was grown and while others are growing.
         """
         self._reserve(len(pairs))
-        data = self._data
-        plus, minus = np.array(pairs, dtype=np.int64).T.copy()
+        data, rules = self._data, self._rules
         usable = self._usable_features(round_index, pairs)
-
-        everything = sample.size == data.n_samples and self._rules.trim == 0.0
+        everything = sample.size == data.n_samples and rules.trim == 0.0
+        teams = self._provide_teams(len(pairs))
 
         def grow_one(t: int, thread: int) -> None:
-            work = self._work[thread]
-            n_rows = data.n_samples
-            if not everything:
+            team, nodes, leaf_ids = teams[thread], self._nodes[t], self.leaf_ids[t]
+            rows, rows_aside, n_rows = team.work.rows, team.work.rows_aside, data.n_samples
+            if everything:
+                rows[:] = sample
+            else:
                 n_rows = choose_rows(
-                    probabilities, data.labels, data.weights, *pairs[t], sample, self._rules.trim, work.rows,
-                    work.rows_aside,
-                )  # fmt: skip
-            grow_tree(
-                data.columns,
-                probabilities,
-                data.labels,
-                data.weights,
-                self._units,
-                usable,
-                plus,
-                minus,
-                self._num_leaves,
-                self._rules,
-                work,
-                n_rows,
-                self._nodes,
-                self._n_nodes,
-                self.leaf_ids,
-                t,
-            )
-            if n_rows < data.n_samples:
-                send_down(
-                    data.columns, self._nodes[t], self._n_nodes[t], work.rows[n_rows:], work.rows_aside, self._units,
-                    self._rules, self.leaf_ids[t],
-                )  # fmt: skip
+                    probabilities, data.labels, data.weights, *pairs[t], sample, rules.trim, rows, rows_aside
+                )
+            n_nodes = team.grow(probabilities, pairs[t], n_rows, usable[t], nodes, leaf_ids)
+            self._n_nodes[t] = n_nodes
+            if not everything:
+                units = self._weight_units.units
+                send_down(data.columns, nodes, n_nodes, rows[n_rows:], rows_aside, units, rules, leaf_ids)
             if also is not None:
                 also(t)
 
-        self._workers.over_items(range(len(pairs)), grow_one, self._provide_work_space(len(pairs)), then)
+        self._workers.over_items(range(len(pairs)), grow_one, len(teams), then)
 
     def to_round(self, update: Update) -> FlatTrees:
         """Model trees of an update of the last trees grown, as one round."""
@@ -157,14 +139,18 @@ class TreeGrower:
         self._n_nodes = np.empty(n_trees, dtype=np.int64)
         self.leaf_ids = np.empty((n_trees, self._data.n_samples), dtype=np.uint16)
 
-    def _provide_work_space(self, n_trees: int) -> int:
-        """Make work space for as many threads as `n_trees` trees can use and memory allows; return their number."""
+    def _provide_teams(self, n_trees: int) -> list[Team]:
+        """Teams for as many trees at a time as there are threads and memory for; threads to spare make them larger."""
         affordable = _HISTOGRAM_BYTES // max(1, 16 * int(self._data.columns.group_cell[-1]))
         n_histograms = min(self._num_leaves, max(_FEWEST_HISTOGRAMS, affordable))
-        n_threads = min(self._workers.n_threads, n_trees, max(1, affordable // n_histograms))
-        while len(self._work) < n_threads:
-            self._work.append(make_workspace(self._data.columns, self._num_leaves, n_histograms))
-        return n_threads
+        n_teams = min(self._workers.n_threads, n_trees, max(1, affordable // n_histograms))
+        size = self._workers.n_threads // n_teams if self._data.n_samples > ROWS_WORTH_A_TEAM else 1
+        teams = self._teams.setdefault(size, [])
+        while len(teams) < n_teams:
+            # A team of all threads: there is no other one.
+            workers = self._workers if size == self._workers.n_threads else self._workers.make_team(size)
+            teams.append(Team(self._data, self._weight_units, self._num_leaves, n_histograms, self._rules, workers))
+        return teams[:n_teams]
 
     def _usable_features(self, round_index: int, pairs: Sequence[Pair]) -> Booleans:
         """The features that each tree may split on; the same for (k, b) and (b, k)."""

@@ -1,4 +1,8 @@
-"""Best-first growth of one tree to J leaves."""
+"""Best-first growth of one tree to J leaves.
+
+`grow_tree` grows a tree from end to end, unless it has so many samples that several threads should share them: then it
+comes back for every histogram of a large node (see `teamwork`).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray, Booleans
+from abc_plugins.core.arrays import AnyArray, Booleans, Floats
 from abc_plugins.core.columns import Columns, feature_cells
 from abc_plugins.core.fixedpoint import to_fixed_point
 from abc_plugins.core.histogram import build_histogram, subtract_histogram
@@ -43,12 +47,19 @@ NODE = np.dtype(
 """A node of a tree under construction. The root is node 0, and the t-th split makes nodes 2t - 1 and 2t."""
 
 
+SPLIT, SUM, SUMMED, DONE = range(4)
+"""Where the growth of a tree stands: the best leaf is to be split; the histogram of a node is to be summed; it was; and
+nothing is left to do."""
+
+
 class WorkSpace(NamedTuple):
     """What one thread needs to grow a tree; allocated once a fit.
 
     Attributes
     ----------
     cells : array of int64, shape (n_samples, 2)
+    cell_units : array of float64, shape (2,)
+        What one unit of the sums of z and of h is worth.
     rows, rows_aside : arrays of uint32, shape (n_samples,)
         Samples, those of a node next to each other; and the right child's while a node is being split.
     histograms : array of int64, shape (n_leaves, n_cells, 2)
@@ -57,15 +68,19 @@ class WorkSpace(NamedTuple):
     joint_sums : array of int64, shape (n_joint_cells, 2)
     usable : array of bool, shape (n_leaves, n_split_features)
     thresholds : Thresholds
+    progress : array of int64, shape (3,)
+        Number of nodes, what is next (SPLIT and so on), and the node to sum.
     """
 
     cells: AnyArray
+    cell_units: Floats
     rows: AnyArray
     rows_aside: AnyArray
     histograms: AnyArray
     joint_sums: AnyArray
     usable: Booleans
     thresholds: Thresholds
+    progress: AnyArray
 
 
 def make_workspace(columns: Columns, num_leaves: int, n_histograms: int) -> WorkSpace:
@@ -73,13 +88,40 @@ def make_workspace(columns: Columns, num_leaves: int, n_histograms: int) -> Work
     n_samples = columns.codes.shape[1]
     return WorkSpace(
         cells=np.empty((n_samples, 2), dtype=np.int64),
+        cell_units=np.zeros(2),
         rows=np.empty(n_samples, dtype=np.uint32),
         rows_aside=np.empty(n_samples, dtype=np.uint32),
         histograms=np.empty((n_histograms, int(columns.group_cell[-1]), 2), dtype=np.int64),
         joint_sums=np.empty((int(columns.joint.start[-1]), 2), dtype=np.int64),
         usable=np.empty((num_leaves, columns.feature.size), dtype=np.bool_),
         thresholds=make_thresholds(int(columns.n_bins.max(initial=0))),
+        progress=np.zeros(3, dtype=np.int64),
     )
+
+
+@kernel
+def sum_cells(cells, rows):
+    """Sums of what samples add to a histogram."""
+    z = np.int64(0)
+    wh = np.int64(0)
+    for j in range(rows.size):
+        z += cells[rows[j], 0]
+        wh += cells[rows[j], 1]
+    return z, wh
+
+
+@kernel
+def start_tree(n_rows, z, wh, usable, rules, work, nodes):
+    """Make the root, of the first `n_rows` samples of `work.rows` with the cell sums `z` and `wh`."""
+    _set_leaf(nodes, np.int64(0), np.int64(0), n_rows, z, wh, rules)
+    nodes[0].slot = 0
+    nodes[0].histogram = 0
+    root_usable = work.usable[0]
+    for f in range(usable.size):
+        root_usable[f] = usable[f]
+    work.progress[0] = 1
+    work.progress[1] = SUM
+    work.progress[2] = 0
 
 
 @kernel
@@ -89,73 +131,84 @@ def grow_tree(
     labels,
     weights,
     units,
-    usable,
     plus,
     minus,
+    n_rows,
+    usable,
     num_leaves,
     rules,
+    rows_alone,
     work,
-    n_rows,
     nodes,
-    n_nodes,
     leaf_ids,
-    t,
 ):
-    """Grow tree `t` of a round.
+    """Grow a tree from the first `n_rows` samples of `work.rows`, if these are not more than `rows_alone`.
+
+    Otherwise the caller makes the cells and the root, and the leaf ids in the end. In between, this grows on until it
+    is done or the histogram of more than `rows_alone` samples is to be summed, which is left to the caller, too:
+    `work.progress` says which node, and is to say SUMMED before the next call.
 
     Parameters
     ----------
     columns : Columns
     probabilities : array of shape (n_classes, n_samples)
     labels, weights, units : arrays of shape (n_samples,)
-    usable : array of bool, shape (n_trees, n_split_features)
+    plus, minus, n_rows : int
+    usable : array of bool, shape (n_split_features,)
         Features to split on.
-    plus, minus : arrays of int64, shape (n_trees,)
-        Class and base class of every tree.
     num_leaves : int
+        J.
     rules : SplitRules
+    rows_alone : int
     work : WorkSpace
-    n_rows : int
-        Samples to grow from: all, or so many at the front of `work.rows`.
-    nodes : array of NODE, shape (n_trees, 2 * num_leaves - 1)
+    nodes : array of NODE, shape (2 * num_leaves - 1,)
         Filled in.
-    n_nodes : array of int64, shape (n_trees,)
-        Filled in.
-    leaf_ids : array of uint16, shape (n_trees, n_samples)
-        Filled in for the samples that the tree was grown from: the node number of their leaf.
-    t : int
+    leaf_ids : array of uint16, shape (n_samples,)
+        Filled in for the samples that the tree is grown from: the node number of their leaf.
+
+    Returns
+    -------
+    n_nodes : int
     """
-    z_unit, h_unit = to_fixed_point(
-        probabilities, labels, weights, units, plus[t], minus[t], rules.hessian_bits, work.cells
-    )
-    rows = work.rows
-    if n_rows == labels.size:
-        for i in range(rows.size):
-            rows[i] = i
-    n_nodes[t] = _grow(columns, n_rows, usable[t], num_leaves, rules, z_unit, h_unit, work, nodes[t])
-    _write_leaf_ids(nodes[t], n_nodes[t], rows, leaf_ids[t])
-
-
-@part_of_kernel
-def _grow(columns, n_rows, usable, num_leaves, rules, z_unit, h_unit, work, nodes):
-    """Grow one tree from the first `n_rows` samples of `work.rows`; return its number of nodes."""
-    _make_root(work.rows[:n_rows], usable, work, nodes, rules)
-    build_histogram(columns, work.rows[:n_rows], work.cells, work.joint_sums, work.histograms[0])
-    # As int64 from the start: for literals Numba would compile the kernels below once more.
-    n_nodes = np.int64(1)
-    n_leaves = np.int64(1)
-    searched = np.int64(0)
-    while n_leaves < num_leaves:
-        _search(columns, nodes, searched, n_nodes, rules, z_unit, h_unit, work)
-        searched = n_nodes
-        parent = _best_leaf(nodes, n_nodes)
-        if parent < 0:
-            break
-        _split_node(columns.codes, columns.n_bins, columns.has_missing, nodes, parent, n_nodes, work, rules)
-        n_nodes += 2
-        n_leaves += 1
-        if n_leaves == num_leaves or not _prepare_children(columns, nodes, parent, n_leaves - 1, rules, work):
-            searched = n_nodes
+    alone = n_rows <= rows_alone
+    if alone:
+        to_fixed_point(
+            probabilities, labels, weights, units, plus, minus, rules.hessian_bits, work.cell_units, work.cells
+        )
+        z, wh = sum_cells(work.cells, work.rows[:n_rows])
+        start_tree(n_rows, z, wh, usable, rules, work, nodes)
+    progress = work.progress
+    n_nodes = progress[0]
+    step = progress[1]
+    i = progress[2]
+    while step != DONE:
+        if step == SPLIT:
+            i = np.int64(_best_leaf(nodes, n_nodes) if n_nodes < 2 * num_leaves - 1 else -1)
+            if i < 0:
+                step = DONE
+                continue
+            _split_leaf(columns, nodes, i, n_nodes, rules, work)
+            n_nodes += 2
+            i = np.int64(_smaller_child(nodes, i, n_nodes, num_leaves, rules, work))
+            if i >= 0:
+                step = SUM
+        elif step == SUM:
+            node = nodes[i]
+            if node.stop - node.start > rows_alone:
+                break
+            hist = work.histograms[node.histogram]
+            build_histogram(columns, work.rows[node.start : node.stop], work.cells, work.joint_sums, hist)
+            step = SUMMED
+        else:
+            if i > 0:
+                _derive_sibling(columns, nodes, i, work)
+            _search(columns, nodes, n_nodes - 2 if i > 0 else 0, n_nodes, rules, work)
+            step = SPLIT
+    progress[0] = n_nodes
+    progress[1] = step
+    progress[2] = i
+    if alone:
+        write_leaf_ids(nodes, n_nodes, work.rows, np.int64(0), n_rows, leaf_ids)
     return n_nodes
 
 
@@ -178,22 +231,6 @@ def _set_leaf(nodes, i, start, stop, z, wh, rules):
 
 
 @part_of_kernel
-def _make_root(rows, usable, work, nodes, rules):
-    cells = work.cells
-    z = np.int64(0)
-    wh = np.int64(0)
-    for j in range(rows.size):
-        z += cells[rows[j], 0]
-        wh += cells[rows[j], 1]
-    _set_leaf(nodes, np.int64(0), np.int64(0), np.int64(rows.size), z, wh, rules)
-    nodes[0].slot = 0
-    nodes[0].histogram = 0
-    slot_usable = work.usable[0]
-    for f in range(usable.size):
-        slot_usable[f] = usable[f]
-
-
-@part_of_kernel
 def _best_leaf(nodes, n_nodes):
     """The leaf whose split gains most, the earlier one of those equal but for rounding; -1 if none gains anything."""
     best = -1
@@ -206,7 +243,7 @@ def _best_leaf(nodes, n_nodes):
 
 
 @part_of_kernel
-def _search(columns, nodes, first, last, rules, z_unit, h_unit, work):
+def _search(columns, nodes, first, last, rules, work):
     """Find the best splits of leaves first..last whose histograms are ready."""
     for i in range(first, last):
         node = nodes[i]
@@ -219,8 +256,8 @@ def _search(columns, nodes, first, last, rules, z_unit, h_unit, work):
             node.wh,
             work.usable[node.slot],
             rules,
-            z_unit,
-            h_unit,
+            work.cell_units[0],
+            work.cell_units[1],
             work.thresholds,
         )
         node.split_gain = split.gain
@@ -253,15 +290,15 @@ def _partition(codes, last_left, missing_left, missing_code, rows, rows_aside):
 
 
 @part_of_kernel
-def _split_node(codes, n_bins, has_missing, nodes, parent, left, work, rules):
+def _split_leaf(columns, nodes, parent, left, rules, work):
     """Split a leaf into the nodes `left` and `left` + 1."""
     node = nodes[parent]
     f = node.split_feature
     n_left = _partition(
-        codes[f],
+        columns.codes[f],
         node.split_bin,
-        has_missing[f] and node.split_missing_left,
-        n_bins[f],
+        columns.has_missing[f] and node.split_missing_left,
+        columns.n_bins[f],
         work.rows[node.start : node.stop],
         work.rows_aside,
     )
@@ -278,44 +315,54 @@ def _split_node(codes, n_bins, has_missing, nodes, parent, left, work, rules):
 
 
 @part_of_kernel
-def _prepare_children(columns, nodes, parent, free_slot, rules, work):
-    """Histograms of two new leaves, summed for the smaller one and subtracted for the larger; False if not needed.
-
-    If the parent's was forgotten, that of the larger one is summed, too: sums of integers, the same either way.
-    """
-    node = nodes[parent]
-    smaller = nodes[node.left]
-    larger = nodes[node.right]
-    if smaller.stop - smaller.start > larger.stop - larger.start:
-        smaller, larger = larger, smaller
-    larger.slot = node.slot
-    smaller.slot = free_slot
-    if max(smaller.wh, larger.wh) - rules.min_wh < rules.min_wh:
-        return False  # neither can be split
-    usable = work.usable[node.slot]
-    free_usable = work.usable[free_slot]
-    for f in range(usable.size):
-        free_usable[f] = usable[f]
+def _kept_histograms(work):
+    """How many leaves, in the order of their slots, keep their histograms."""
     n_histograms = work.histograms.shape[0]
-    n_kept = n_histograms if work.usable.shape[0] <= n_histograms else n_histograms - 2
-    smaller.histogram = free_slot if free_slot < n_kept else n_kept
-    larger.histogram = node.slot if node.slot < n_kept else n_kept + 1
-    child_hist = work.histograms[smaller.histogram]
-    build_histogram(columns, work.rows[smaller.start : smaller.stop], work.cells, work.joint_sums, child_hist)
-    if node.slot < n_kept:
-        subtract_histogram(work.histograms[larger.histogram], child_hist, columns.first_cell, columns.n_cells, usable)
-    else:
-        larger_hist = work.histograms[larger.histogram]
-        build_histogram(columns, work.rows[larger.start : larger.stop], work.cells, work.joint_sums, larger_hist)
-    return True
+    return n_histograms if work.usable.shape[0] <= n_histograms else n_histograms - 2
 
 
 @part_of_kernel
-def _write_leaf_ids(nodes, n_nodes, rows, leaf_ids):
-    """Leaf of every sample that the tree was grown from."""
+def _smaller_child(nodes, parent, n_nodes, num_leaves, rules, work):
+    """Give two new leaves their slots; the one to sum the histogram of, or -1 if neither can be split."""
+    node = nodes[parent]
+    is_left_smaller = 2 * (nodes[node.left].stop - node.start) <= node.stop - node.start
+    smaller = nodes[node.left] if is_left_smaller else nodes[node.right]
+    larger = nodes[node.right] if is_left_smaller else nodes[node.left]
+    if n_nodes == 2 * num_leaves - 1 or max(smaller.wh, larger.wh) - rules.min_wh < rules.min_wh:
+        return -1
+    larger.slot = node.slot
+    smaller.slot = n_nodes // 2  # one for every leaf
+    usable = work.usable[node.slot]
+    free_usable = work.usable[smaller.slot]
+    for f in range(usable.size):
+        free_usable[f] = usable[f]
+    n_kept = _kept_histograms(work)
+    smaller.histogram = smaller.slot if smaller.slot < n_kept else n_kept
+    larger.histogram = larger.slot if larger.slot < n_kept else n_kept + 1
+    return node.left if is_left_smaller else node.right
+
+
+@part_of_kernel
+def _derive_sibling(columns, nodes, i, work):
+    """Histogram of the larger one of two new leaves, from those of their parent and of the smaller one, `i`.
+
+    If the parent's was forgotten it is summed, too: sums of integers, the same either way.
+    """
+    larger = nodes[i + 1] if i % 2 == 1 else nodes[i - 1]
+    hist = work.histograms[larger.histogram]
+    if larger.slot < _kept_histograms(work):
+        smaller_hist = work.histograms[nodes[i].histogram]
+        subtract_histogram(hist, smaller_hist, columns.first_cell, columns.n_cells, work.usable[larger.slot])
+    else:
+        build_histogram(columns, work.rows[larger.start : larger.stop], work.cells, work.joint_sums, hist)
+
+
+@kernel
+def write_leaf_ids(nodes, n_nodes, rows, first, last, leaf_ids):
+    """Leaf of every sample that the tree was grown from, for rows[first:last]."""
     for i in range(n_nodes):
         if nodes[i].feature < 0:
-            for j in range(nodes[i].start, nodes[i].stop):
+            for j in range(max(nodes[i].start, first), min(nodes[i].stop, last)):
                 leaf_ids[rows[j]] = i
 
 

@@ -105,3 +105,11 @@ def subtract_histogram(parent, child, first_cell, n_cells, usable):
             for cell in range(first, first + np.uint64(n_cells[f])):
                 parent[cell, 0] -= child[cell, 0]
                 parent[cell, 1] -= child[cell, 1]
+
+
+@kernel
+def add_histogram(hist, part):
+    """Add a histogram of other samples."""
+    for cell in range(hist.shape[0]):
+        hist[cell, 0] += part[cell, 0]
+        hist[cell, 1] += part[cell, 1]

@@ -12,7 +12,7 @@ import numpy as np
 
 from abc_plugins.core.arrays import AnyArray, Bins, Integers
 from abc_plugins.core.intrinsics import add_cell
-from abc_plugins.core.jit import kernel
+from abc_plugins.core.jit import part_of_kernel
 
 ALONE = -1
 """In place of a second feature."""
@@ -77,7 +77,7 @@ def _pair_up(n_cells: Integers) -> tuple[Integers, Integers]:
     return np.array(first, dtype=np.int32), np.array(second, dtype=np.int32)
 
 
-@kernel
+@part_of_kernel
 def add_margins(joint, sums, first_cell, n_cells, hist):
     """Add the sums of joint cells to the cells of the features."""
     first, second, start = joint.first, joint.second, joint.start

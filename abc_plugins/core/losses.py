@@ -66,7 +66,7 @@ def weight_if_resolved(weight, curvature):
     return weight if curvature > LEAST_CURVATURE else 0.0
 
 
-@kernel
+@part_of_kernel
 def softmax_block(scores, probabilities, log_normaliser, start, stop):
     """Write the softmax of samples start..stop, and log(sum(exp(scores))) to the front of `log_normaliser`."""
     n = stop - start

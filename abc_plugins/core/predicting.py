@@ -15,7 +15,7 @@ import numpy as np
 
 from abc_plugins.core.arrays import AnyArray, Booleans, Floats, Integers
 from abc_plugins.core.intrinsics import lowest_bit
-from abc_plugins.core.jit import kernel
+from abc_plugins.core.jit import kernel, part_of_kernel
 from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def _mask_blocks(nodes, first_tree, last_tree, used, columns, masks, leaf_values
                 scores[start + i, k] = sums[k, i]
 
 
-@kernel
+@part_of_kernel
 def _turn(X, used, scores, start, n, values, sums):
     """Copy the used features and the scores of `n` rows, feature by feature and class by class."""
     for i in range(n):
@@ -186,7 +186,7 @@ def _turn(X, used, scores, start, n, values, sums):
         sums[:, i] = 0.0
 
 
-@kernel
+@part_of_kernel
 def _strike_out(values, column, threshold, missing_left, mask, leaves):
     """Apply the mask to the rows that go right; as a comparison with NaN is false, missing values need no test."""
     if missing_left:
@@ -197,7 +197,7 @@ def _strike_out(values, column, threshold, missing_left, mask, leaves):
             leaves[i] &= _ALL_LEAVES if values[column, i] <= threshold else mask
 
 
-@kernel
+@part_of_kernel
 def _add_leaves(leaf_values, tree, leaves, sums, k, b):
     """Add the value of each row's leaf, the lowest bit, to class k and subtract it from class b."""
     for i in range(_ROWS_AT_ONCE):

@@ -1,0 +1,148 @@
+"""The threads that grow one tree: a single one, or a team that shares the samples of its large nodes.
+
+Sums of integers do not depend on who adds them up, so that a tree is the same whatever the size of its team.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from abc_plugins.core.arrays import AnyArray, Booleans, Floats
+from abc_plugins.core.data import TrainingData
+from abc_plugins.core.fixedpoint import WeightUnits, scale_blocks, set_units, total_blocks
+from abc_plugins.core.growing import (
+    DONE,
+    SUMMED,
+    grow_tree,
+    make_workspace,
+    start_tree,
+    sum_cells,
+    write_leaf_ids,
+)
+from abc_plugins.core.histogram import add_histogram, build_histogram
+from abc_plugins.core.pairs import Pair
+from abc_plugins.core.parallel import Workers, count_blocks
+from abc_plugins.core.splitting import SplitRules
+
+ROWS_WORTH_A_TEAM = 2**15
+"""With fewer samples in a node, starting the threads takes longer than they save."""
+
+
+class Team:
+    """Grows trees one after the other; keeps the work space.
+
+    Parameters
+    ----------
+    data : TrainingData
+    weight_units : WeightUnits
+    num_leaves : int
+        J.
+    n_histograms : int
+        `num_leaves`, or fewer but at least 3.
+    rules : SplitRules
+    workers : Workers
+        The threads of this team.
+    """
+
+    def __init__(
+        self,
+        data: TrainingData,
+        weight_units: WeightUnits,
+        num_leaves: int,
+        n_histograms: int,
+        rules: SplitRules,
+        workers: Workers,
+    ) -> None:
+        self._data, self._weight_units, self._num_leaves, self._rules = data, weight_units, num_leaves, rules
+        self._workers = workers
+        self._rows_alone = data.n_samples if workers.n_threads == 1 else ROWS_WORTH_A_TEAM
+        self.work = make_workspace(data.columns, num_leaves, n_histograms)
+        # What the other threads add up of a histogram.
+        self._parts = [
+            (np.empty_like(self.work.histograms[0]), np.empty_like(self.work.joint_sums))
+            for _ in range(workers.n_threads - 1)
+        ]
+
+    def grow(
+        self, probabilities: Floats, pair: Pair, n_rows: int, usable: Booleans, nodes: AnyArray, leaf_ids: AnyArray
+    ) -> int:
+        """Grow a tree from the first `n_rows` samples of `work.rows`.
+
+        Parameters
+        ----------
+        probabilities : array of shape (n_classes, n_samples)
+        pair : (plus, minus)
+        n_rows : int
+        usable : array of bool, shape (n_split_features,)
+            Features to split on.
+        nodes : array of NODE, shape (2 * num_leaves - 1,)
+            Filled in.
+        leaf_ids : array of uint16, shape (n_samples,)
+            Filled in for the samples that the tree is grown from: the node number of their leaf.
+
+        Returns
+        -------
+        n_nodes : int
+        """
+        data, work = self._data, self.work
+        alone = n_rows <= self._rows_alone
+        if not alone:
+            self._start(probabilities, pair, n_rows, usable, nodes)
+        while True:
+            n_nodes = grow_tree(
+                data.columns, probabilities, data.labels, data.weights, self._weight_units.units, *pair, n_rows, usable,
+                self._num_leaves, self._rules, self._rows_alone, work, nodes, leaf_ids,
+            )  # fmt: skip
+            if alone or work.progress[1] == DONE:
+                break
+            self._sum_histogram(nodes[work.progress[2]])
+            work.progress[1] = SUMMED
+        if not alone:
+            self._share(
+                0, n_rows, lambda first, last, _thread: write_leaf_ids(nodes, n_nodes, work.rows, first, last, leaf_ids)
+            )
+        return int(n_nodes)
+
+    def _start(self, probabilities: Floats, pair: Pair, n_rows: int, usable: Booleans, nodes: AnyArray) -> None:
+        """Make the cells and the root."""
+        data, work, units = self._data, self.work, self._weight_units
+        samples = (probabilities, data.labels, data.weights)
+        totals = np.empty((count_blocks(data.n_samples), 2))
+        self._workers.over_rows(data.n_samples, lambda first, last: total_blocks(*samples, *pair, totals, first, last))
+        set_units(totals, units.hessian_bits, work.cell_units)
+        self._workers.over_rows(
+            data.n_samples,
+            lambda first, last: scale_blocks(
+                *samples, units.units, *pair, units.hessian_bits, work.cell_units, work.cells, first, last
+            ),
+        )
+        parts = self._share(0, n_rows, lambda first, last, _thread: sum_cells(work.cells, work.rows[first:last]))
+        z, wh = (sum(sums) for sums in zip(*parts, strict=True))
+        start_tree(n_rows, z, wh, usable, self._rules, work, nodes)
+
+    def _share(self, start: int, stop: int, do: Callable[[int, int, int], Any]) -> list[Any]:
+        """Call `do(first, last, thread)` on a part of start..stop in each thread; the results in their order."""
+        n_parts = self._workers.n_threads
+        bounds = [start + (stop - start) * part // n_parts for part in range(n_parts + 1)]
+        results: list[Any] = [None] * n_parts
+
+        def do_part(part: int, _thread: int) -> None:
+            results[part] = do(bounds[part], bounds[part + 1], part)
+
+        self._workers.over_items(range(n_parts), do_part)
+        return results
+
+    def _sum_histogram(self, node: Any) -> None:
+        columns, work = self._data.columns, self.work
+        parts = [(work.histograms[node["histogram"]], work.joint_sums), *self._parts]
+
+        def add_up(first: int, last: int, thread: int) -> None:
+            hist, joint_sums = parts[thread]
+            build_histogram(columns, work.rows[first:last], work.cells, joint_sums, hist)
+
+        self._share(int(node["start"]), int(node["stop"]), add_up)
+        for part, _ in self._parts:
+            add_histogram(parts[0][0], part)
