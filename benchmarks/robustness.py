@@ -2,10 +2,12 @@
 
     python benchmarks/robustness.py letter --jobs 2        # one data set, every s, g, w, clip and leaf values
     python benchmarks/robustness.py sets --jobs 2          # many data sets and splits, few settings, paired tests
+    python benchmarks/robustness.py stopped --jobs 2       # the default and robustlogit, both stopped early
     python benchmarks/robustness.py report                 # tables, and pictures into docs/images
 
 Results are kept in results/robustness_*.jsonl, one line a fit; what is there is not run again. Every fit has 20 leaves,
-shrinkage 0.1 and, unless it says so, 200 rounds and the guard.
+shrinkage 0.1 and, unless it says so, 200 rounds and the guard. Those that stop early keep a fifth of the training samples
+to stop by their error, after 100 rounds without gain and at the latest after 1000.
 """
 
 from __future__ import annotations
@@ -49,6 +51,14 @@ CONTENDERS: dict[str, dict[str, Any]] = {
 }
 
 
+STOPPED_ROUNDS = 1000
+STOPPED = {"early_stopping_rounds": 100, "eval_metric": "error"}
+STOPPED_CONTENDERS: dict[str, dict[str, Any]] = {
+    "robustlogit": {"method": "robustlogit", "leaf_values": "paper", **STOPPED},
+    "default": STOPPED,
+}
+
+
 @lru_cache(maxsize=2)
 def split_data(name: str, split: int) -> tuple[Any, Any, Any, Any]:
     """One half of the samples to train on, the other to test on; split 0 of letter and covtype is the usual one."""
@@ -71,8 +81,10 @@ def run_cell(cell: dict[str, Any]) -> dict[str, Any]:
     from abc_plugins import ABCBoostClassifier
 
     X, y, X_test, y_test = split_data(cell["data"], cell["split"])
+    model = ABCBoostClassifier(n_estimators=cell["rounds"], n_jobs=1, **cell["params"])
+    held_out = np.arange(y.size) % 5 == 4 if "early_stopping_rounds" in cell["params"] else np.zeros(y.size, dtype=bool)
     started = time.perf_counter()
-    model = ABCBoostClassifier(n_estimators=cell["rounds"], n_jobs=1, **cell["params"]).fit(X, y)
+    model.fit(X[~held_out], y[~held_out], eval_set=[(X[held_out], y[held_out])] if held_out.any() else None)
     seconds = time.perf_counter() - started
     errors = [int(np.sum(labels != y_test)) for labels in model.staged_predict(X_test)]
     loss = model.train_loss_
@@ -113,6 +125,12 @@ def set_cells() -> Iterable[dict[str, Any]]:
     for name, split, (label, params) in itertools.product(SETS, range(SPLITS), CONTENDERS.items()):
         if label != "exhaustive" or name not in NO_EXHAUSTIVE:
             yield {**_cell(**params), "data": name, "split": split, "label": label}
+
+
+def stopped_cells() -> Iterable[dict[str, Any]]:
+    """The default and robustlogit, both stopped early."""
+    for name, split, (label, params) in itertools.product(SETS, range(SPLITS), STOPPED_CONTENDERS.items()):
+        yield {**_cell(**params), "data": name, "split": split, "rounds": STOPPED_ROUNDS, "label": label}
 
 
 def _cell(**params: Any) -> dict[str, Any]:
@@ -232,6 +250,18 @@ def report_verdicts(results: Sequence[dict[str, Any]]) -> None:
         print_table(header, rows)
 
 
+def report_stopped(results: Sequence[dict[str, Any]]) -> None:
+    """The default against robustlogit, both stopped early."""
+    errors = {(one["data"], one["label"], one["split"]): one["errors"] for one in results}
+    rows = []
+    for name in SETS:
+        means = [_mean([errors.get((name, label, split)) for split in range(SPLITS)]) for label in STOPPED_CONTENDERS]
+        if all(means):
+            rows.append([name, *means, _paired(errors, name, "default", "robustlogit")])
+    print("\nBoth stopped early: mean test errors, and their difference (standard error), wins - losses over splits\n")
+    print_table(["data", *STOPPED_CONTENDERS, "difference"], rows)
+
+
 def _differences(errors: dict[Any, int], name: str, label: str, reference: str) -> list[int]:
     """Differences of errors over the splits that both have."""
     return [
@@ -295,15 +325,17 @@ def draw_letter(results: Sequence[dict[str, Any]], path: Path) -> None:
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("letter", "sets", "report"))
+    parser.add_argument("what", choices=("letter", "sets", "stopped", "report"))
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--images", type=Path, default=Path("docs/images"))
     arguments = parser.parse_args()
-    letter, sets = RESULTS / "robustness_letter.jsonl", RESULTS / "robustness_sets.jsonl"
+    letter, sets, stopped = (RESULTS / f"robustness_{name}.jsonl" for name in ("letter", "sets", "stopped"))
     if arguments.what == "letter":
         run(letter_cells(), letter, arguments.jobs, run_cell)
     elif arguments.what == "sets":
         run(set_cells(), sets, arguments.jobs, run_cell)
+    elif arguments.what == "stopped":
+        run(stopped_cells(), stopped, arguments.jobs, run_cell)
     else:
         print(json.dumps(describe_machine()), "\n")
         if read(letter):
@@ -313,6 +345,8 @@ def main() -> None:
             print()
             report_sets(read(sets))
             report_verdicts(read(sets))
+        if read(stopped):
+            report_stopped(read(stopped))
 
 
 if __name__ == "__main__":
