@@ -6,8 +6,8 @@
     python benchmarks/robustness.py report                 # tables, and pictures into docs/images
 
 Results are kept in results/robustness_*.jsonl, one line a fit; what is there is not run again. Every fit has 20 leaves,
-shrinkage 0.1 and, unless it says so, 200 rounds and the guard. Those that stop early keep a fifth of the training samples
-to stop by their error, after 100 rounds without gain and at the latest after 1000.
+shrinkage 0.1 and, unless it says so, 200 rounds and the guard. Those that stop early keep a fifth of the training
+samples to stop by their error, after 100 rounds without gain and at the latest after 1000.
 """
 
 from __future__ import annotations

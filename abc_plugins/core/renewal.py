@@ -67,7 +67,6 @@ class LeafRenewal:
         self._base_mass = np.zeros(n_samples) if base == CLASSIC else probabilities[base].copy()
         self._other_mass = 1.0 - self._base_mass
         self._block_sums = np.empty((count_blocks(n_samples), n_nodes, 2))
-        self._sums = np.empty((n_nodes, 2))
         # The tree before: its class, its leaves, and what they multiply the masses of the class and of the base by.
         self._before: tuple[int, AnyArray] | None = None
         self._growth = np.ones((2, n_nodes))
@@ -110,21 +109,11 @@ class LeafRenewal:
             add_up(0, count_blocks(n_samples))
         else:
             self._workers.over_rows(n_samples, add_up)
-        _add_blocks(self._block_sums, self._sums)
-        values = np.empty(self._sums.shape[0])
-        _set_values(self._reduce(self._sums), self._rules, values, self._growth)
+        sums = self._reduce(self._block_sums.sum(axis=0))
+        values = np.empty(len(sums))
+        _set_values(sums, self._rules, values, self._growth)
         self._before = (k, leaf_ids)
         return values
-
-
-@kernel
-def _add_blocks(block_sums, sums):
-    """Add the blocks' sums up, in their order."""
-    clear(sums)
-    for block in range(block_sums.shape[0]):
-        for leaf in range(sums.shape[0]):
-            sums[leaf, 0] += block_sums[block, leaf, 0]
-            sums[leaf, 1] += block_sums[block, leaf, 1]
 
 
 @kernel
