@@ -3,11 +3,12 @@
     python benchmarks/robustness.py letter --jobs 2        # one data set, every s, g, w, clip and leaf values
     python benchmarks/robustness.py sets --jobs 2          # many data sets and splits, few settings, paired tests
     python benchmarks/robustness.py stopped --jobs 2       # the default and robustlogit, both stopped early
+    python benchmarks/robustness.py late --jobs 2          # what hundreds of rounds too many do
     python benchmarks/robustness.py report                 # tables, and pictures into docs/images
 
 Results are kept in results/robustness_*.jsonl, one line a fit; what is there is not run again. Every fit has 20 leaves,
 shrinkage 0.1 and, unless it says so, 200 rounds and the guard. Those that stop early keep a fifth of the training
-samples to stop by their error, after 100 rounds without gain and at the latest after 1000.
+samples to stop by their error, after 100 rounds without gain and at the latest after 1000. "Late" has 30 leaves.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ CONTENDERS: dict[str, dict[str, Any]] = {
 }
 
 
+LATE_SETS, LATE_ROUNDS, LATE_LEAVES = ("letter", "pendigits", "optdigits", "texture", "vowel", "splice"), 1000, 30
 STOPPED_ROUNDS = 1000
 STOPPED = {"early_stopping_rounds": 100, "eval_metric": "error"}
 STOPPED_CONTENDERS: dict[str, dict[str, Any]] = {
@@ -91,10 +93,12 @@ def run_cell(cell: dict[str, Any]) -> dict[str, Any]:
     return {
         **cell,
         "errors": errors[-1],
+        "errors_at_200": errors[min(ROUNDS, len(errors)) - 1],
         "best": min(errors),
         "worst_after_20": max(errors[20:], default=errors[-1]),
         "n_test": len(y_test),
         "n_classes": int(model.n_classes_),
+        "train_loss": float(loss[-1]),
         "largest_rise": float(np.max(np.diff(loss), initial=0.0)),
         "guarded": int(model.guarded_rounds_),
         "trees": int(model.trees_grown_),
@@ -131,6 +135,12 @@ def stopped_cells() -> Iterable[dict[str, Any]]:
     """The default and robustlogit, both stopped early."""
     for name, split, (label, params) in itertools.product(SETS, range(SPLITS), STOPPED_CONTENDERS.items()):
         yield {**_cell(**params), "data": name, "split": split, "rounds": STOPPED_ROUNDS, "label": label}
+
+
+def late_cells() -> Iterable[dict[str, Any]]:
+    """Many more rounds than the training data can use."""
+    for name, split in itertools.product(LATE_SETS, range(2)):
+        yield {**_cell(num_leaves=LATE_LEAVES), "data": name, "split": split, "rounds": LATE_ROUNDS}
 
 
 def _cell(**params: Any) -> dict[str, Any]:
@@ -262,6 +272,19 @@ def report_stopped(results: Sequence[dict[str, Any]]) -> None:
     print_table(["data", *STOPPED_CONTENDERS, "difference"], rows)
 
 
+def report_late(results: Sequence[dict[str, Any]]) -> None:
+    """Errors in the middle and in the end."""
+    print("\nTrained on:\n")
+    rows = [
+        [one["data"], str(one["split"]), *(str(one[name]) for name in ("errors_at_200", "best", "errors")),
+         f"{one['train_loss']:.1g}", str(one["trees"] // (one["n_classes"] - 1)), str(one["guarded"])]
+        for one in results
+    ]  # fmt: skip
+    header = ["data", "split", f"errors after {ROUNDS} rounds", "fewest", f"after {LATE_ROUNDS}", "training loss",
+              "rounds with trees", "guarded rounds"]  # fmt: skip
+    print_table(header, rows)
+
+
 def _differences(errors: dict[Any, int], name: str, label: str, reference: str) -> list[int]:
     """Differences of errors over the splits that both have."""
     return [
@@ -325,17 +348,21 @@ def draw_letter(results: Sequence[dict[str, Any]], path: Path) -> None:
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("letter", "sets", "stopped", "report"))
+    parser.add_argument("what", choices=("letter", "sets", "stopped", "late", "report"))
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--images", type=Path, default=Path("docs/images"))
     arguments = parser.parse_args()
-    letter, sets, stopped = (RESULTS / f"robustness_{name}.jsonl" for name in ("letter", "sets", "stopped"))
+    letter, sets, stopped, late = (
+        RESULTS / f"robustness_{name}.jsonl" for name in ("letter", "sets", "stopped", "late")
+    )
     if arguments.what == "letter":
         run(letter_cells(), letter, arguments.jobs, run_cell)
     elif arguments.what == "sets":
         run(set_cells(), sets, arguments.jobs, run_cell)
     elif arguments.what == "stopped":
         run(stopped_cells(), stopped, arguments.jobs, run_cell)
+    elif arguments.what == "late":
+        run(late_cells(), late, arguments.jobs, run_cell)
     else:
         print(json.dumps(describe_machine()), "\n")
         if read(letter):
@@ -347,6 +374,8 @@ def main() -> None:
             report_verdicts(read(sets))
         if read(stopped):
             report_stopped(read(stopped))
+        if read(late):
+            report_late(read(late))
 
 
 if __name__ == "__main__":
