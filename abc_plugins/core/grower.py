@@ -94,9 +94,7 @@ class TreeGrower:
         def grow_one(t: int, thread: int) -> None:
             team, nodes, leaf_ids = teams[thread], self._nodes[t], self.leaf_ids[t]
             rows, rows_aside, n_rows = team.work.rows, team.work.rows_aside, data.n_samples
-            if everything:
-                rows[:] = sample
-            else:
+            if not everything:
                 n_rows = choose_rows(
                     probabilities, data.labels, data.weights, *pairs[t], sample, rules.trim, rows, rows_aside
                 )

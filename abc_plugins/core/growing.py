@@ -153,7 +153,9 @@ def grow_tree(
     columns : Columns
     probabilities : array of shape (n_classes, n_samples)
     labels, weights, units : arrays of shape (n_samples,)
-    plus, minus, n_rows : int
+    plus, minus : int
+    n_rows : int
+        If it is the number of all samples, `work.rows` is filled in.
     usable : array of bool, shape (n_split_features,)
         Features to split on.
     num_leaves : int
@@ -175,6 +177,9 @@ def grow_tree(
         to_fixed_point(
             probabilities, labels, weights, units, plus, minus, rules.hessian_bits, work.cell_units, work.cells
         )
+        if n_rows == labels.size:
+            for j in range(n_rows):
+                work.rows[j] = j
         z, wh = sum_cells(work.cells, work.rows[:n_rows])
         start_tree(n_rows, z, wh, usable, rules, work, nodes)
     progress = work.progress

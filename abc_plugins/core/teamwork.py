@@ -69,7 +69,7 @@ class Team:
     def grow(
         self, probabilities: Floats, pair: Pair, n_rows: int, usable: Booleans, nodes: AnyArray, leaf_ids: AnyArray
     ) -> int:
-        """Grow a tree from the first `n_rows` samples of `work.rows`.
+        """Grow a tree from the first `n_rows` samples of `work.rows`, which is filled in if that is all.
 
         Parameters
         ----------
@@ -109,6 +109,8 @@ class Team:
     def _start(self, probabilities: Floats, pair: Pair, n_rows: int, usable: Booleans, nodes: AnyArray) -> None:
         """Make the cells and the root."""
         data, work, units = self._data, self.work, self._weight_units
+        if n_rows == data.n_samples:
+            work.rows[:] = np.arange(n_rows)
         samples = (probabilities, data.labels, data.weights)
         totals = np.empty((count_blocks(data.n_samples), 2))
         self._workers.over_rows(data.n_samples, lambda first, last: total_blocks(*samples, *pair, totals, first, last))
