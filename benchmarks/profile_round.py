@@ -65,7 +65,7 @@ def _parts(booster: Any, samples: Any, workers: Workers) -> dict[str, float]:
     pairs = base_pairs(base, samples.n_classes)
     rows = np.arange(samples.n_samples, dtype=np.uint32)
     growth = milliseconds(lambda: grower.grow(booster._probabilities, pairs, rows, 0))
-    work = grower._teams[1][0].work
+    work = grower._teams[0].work
 
     def derive() -> None:
         units = grower._weight_units

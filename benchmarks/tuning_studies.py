@@ -47,7 +47,7 @@ def run_letter(options: argparse.Namespace) -> dict[str, Any]:
         cv=options.folds,
         seed=options.seed,
         storage=options.storage,
-        study_name=f"letter-{options.split}-{options.seed}",
+        study_name=f"letter-{options.seed}" if options.split is None else f"letter-{options.split}-{options.seed}",
         fixed={"n_jobs": 1},
         refit=False,
         regularisation=options.regularisation,

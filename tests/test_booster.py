@@ -185,7 +185,7 @@ def test_leaf_values_set_while_trees_grow_are_those_set_afterwards(make_data, mo
     data = make_data(5, 300)
     settings = {"leaf_values": "sequential", "search": 1, "random_state": 0, "n_jobs": n_jobs, **options}
     meanwhile = fit(data, **settings)
-    monkeypatch.setattr("abc_plugins.core.booster.Booster._one_thread_can_renew", lambda _booster: False)
+    monkeypatch.setattr("abc_plugins.core.booster.Booster._one_thread_can_renew", lambda _booster, _n_trees: False)
     afterwards = fit(data, **settings)
     np.testing.assert_array_equal(meanwhile.model_.flat().value, afterwards.model_.flat().value)
     np.testing.assert_array_equal(meanwhile.train_loss_, afterwards.train_loss_)

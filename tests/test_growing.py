@@ -358,7 +358,7 @@ def test_histograms_of_many_cells_are_not_kept_for_every_thread(monkeypatch):
         with Workers(3) as workers:
             grower = TreeGrower(problem.data, Settings(), workers)
             grower.grow(problem.probabilities, pairs, np.arange(N, dtype=np.uint32), 0)
-            return len(grower._teams[1]), grower.leaf_ids.copy()
+            return len(grower._teams), grower.leaf_ids.copy()
 
     many, expected = grown(2**30)
     one, found = grown(1)
@@ -405,35 +405,66 @@ def test_memory_for_few_histograms_grows_the_same_trees(make_data, monkeypatch, 
         assert getattr(found, name).tobytes() == getattr(expected, name).tobytes(), name
 
 
-@pytest.mark.parametrize("n_jobs", [2, 5, 9])
-@pytest.mark.parametrize("K", [2, 4])
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"subsample": 0.7, "colsample": 0.6}, {"trim": 0.05}, {"search": "all", "leaf_values": "paper"}],
-    ids=str,
-)
-def test_a_team_grows_the_tree_that_one_thread_does(make_data, monkeypatch, K, n_jobs, options):
-    """Fewer trees than threads: what a large node needs is shared, here of more than 7 samples."""
-    data = make_data(n_classes=K, n_samples=400, n_features=5, missing=0.1)
-    data.X[:, 3] = np.round(data.X[:, 3])  # few bins, and a value that many samples have
-    options = {"n_estimators": 4, "num_leaves": 24, "min_samples_leaf": 2, **options}
-    expected = ABCBoostClassifier(**options, random_state=0, n_jobs=1).fit(data.X, data.y).model_.flat()
-    sizes = set()
+TEAM_OPTIONS = {
+    "plain": {},
+    "sampling": {"subsample": 0.7, "colsample": 0.6, "trim": 0.05},
+    "search": {"search": 2, "gap": 1, "warmup": 1, "leaf_values": "paper"},  # rounds of 4, 5 and 3 trees
+}
+
+
+def fit_in_teams(monkeypatch, data, n_jobs, **options):
+    """Fit with teams for nodes of more than 7 samples; the sizes of the teams, and the most histograms they had."""
+    sizes, held = set(), []
 
     class Spy(teamwork.Team):
-        def _share(self, start, stop, do):
-            parts = super()._share(start, stop, do)
-            sizes.add(len(parts))
-            return parts
+        def grow(self, *arguments):
+            sizes.add(self._workers.n_threads)
+            return super().grow(*arguments)
+
+    class SpyGrower(TreeGrower):
+        def grow(self, *arguments, **steps):
+            super().grow(*arguments, **steps)
+            held.append(sum(len(team.work.histograms) + len(team._parts) for team in self._teams))
 
     monkeypatch.setattr(grower, "Team", Spy)
+    monkeypatch.setattr("abc_plugins.core.booster.TreeGrower", SpyGrower)
     for module in (grower, teamwork):
         monkeypatch.setattr(module, "ROWS_WORTH_A_TEAM", 7)
-    found = ABCBoostClassifier(**options, random_state=0, n_jobs=n_jobs).fit(data.X, data.y).model_.flat()
-    n_trees = 1 if K == 2 else (6 if "search" in options else 3)
-    assert max(sizes, default=1) == max(1, n_jobs // n_trees)
+    model = ABCBoostClassifier(**options, random_state=0, n_jobs=n_jobs).fit(data.X, data.y)
+    return model.model_.flat(), sizes, max(held)
+
+
+@pytest.mark.parametrize(("K", "n_jobs"), [(2, 2), (2, 5), (4, 7), (4, 13)])
+@pytest.mark.parametrize("options", TEAM_OPTIONS.values(), ids=TEAM_OPTIONS)
+@pytest.mark.parametrize("budget", [2**30, 1])
+def test_a_team_grows_the_tree_that_one_thread_does(make_data, monkeypatch, K, n_jobs, options, budget):
+    data = make_data(n_classes=K, n_samples=400, n_features=5, missing=0.1)
+    data.X[:, 3] = np.round(data.X[:, 3])  # few bins, and a value that many samples have
+    options = {"n_estimators": 5, "num_leaves": 24, "min_samples_leaf": 2, **options}
+    if K == 2:
+        options.pop("search", None)
+    expected = ABCBoostClassifier(**options, random_state=0, n_jobs=1).fit(data.X, data.y).model_.flat()
+    monkeypatch.setattr(grower, "_HISTOGRAM_BYTES", budget)
+    found, sizes, held = fit_in_teams(monkeypatch, data, n_jobs, **options)
     for name in expected.__dataclass_fields__:
         assert getattr(found, name).tobytes() == getattr(expected, name).tobytes(), name
+    trees = [1] if K == 2 else ([4, 5, 3] if "search" in options else [3])
+    assert sizes == ({1} if budget == 1 else {n_jobs // n for n in trees})
+    assert held == 3 if budget == 1 else held >= 24
+
+
+def test_teams_do_not_exceed_the_memory_for_histograms(make_data, monkeypatch):
+    data = make_data(n_classes=3, n_samples=400, n_features=5)
+    options = {"n_estimators": 6, "num_leaves": 8, "search": 3, "gap": 2, "warmup": 2}
+    with Workers(1) as workers:
+        cells = make_training_data(data.X, data.y.astype(np.int32), np.ones(400), 3, 255, workers).columns.group_cell[
+            -1
+        ]
+    for n_histograms in (8, 10, 24):
+        monkeypatch.setattr(grower, "_HISTOGRAM_BYTES", 16 * int(cells) * n_histograms)
+        _, sizes, held = fit_in_teams(monkeypatch, data, 16, **options)
+        assert held <= n_histograms
+        assert max(sizes) == {8: 1, 10: 3, 24: 1}[n_histograms]
 
 
 def test_teams_end_with_the_workers():

@@ -110,15 +110,23 @@ class TestDerivatives:
                 np.testing.assert_allclose(computed, [weights * z, weights * h], rtol=1e-12, atol=1e-15)
 
     @pytest.mark.parametrize("minus", [CLASSIC, 2])
-    def test_samples_whose_curvature_is_rounding_have_none(self, minus):
-        least = np.array([1e-30, 1e-17, 1e-15, 1e-13, 1e-9])
-        p = np.array([1.0 - 2.0 * least, least, least])
-        for labels in (np.zeros(5, np.int32), np.ones(5, np.int32)):
-            z, h = residuals_and_hessians(p, labels, np.ones(5), 0, minus)
-            assert (h[:3] == 0.0).all()
-            assert (z[:3] == 0.0).all()
-            assert (h[3:] > 1e-14).all()
-            assert (z[3:] != 0.0).all()
+    def test_samples_that_are_right_but_for_rounding_have_none(self, minus):
+        rest = np.array([1e-30, 1e-17, 1e-15, 1e-13, 1e-9])
+        p = np.array([1.0 - 2.0 * rest, rest, rest])
+        z, h = residuals_and_hessians(p, np.zeros(5, np.int32), np.ones(5), 0, minus)
+        assert (h[:3] == 0.0).all()
+        assert (z[:3] == 0.0).all()
+        assert (h[3:] > 1e-14).all()
+        assert (z[3:] > 0.0).all()
+
+    @pytest.mark.parametrize("minus", [CLASSIC, 2])
+    def test_samples_that_are_wrong_with_certainty_keep_their_residual(self, minus):
+        rest = np.array([1e-30, 1e-17, 1e-15])
+        p = np.array([1.0 - 2.0 * rest, rest, rest])
+        z, _ = residuals_and_hessians(p, np.ones(3, np.int32), np.ones(3), 0, minus)
+        np.testing.assert_allclose(z, -1.0, rtol=1e-12)
+        z, _ = residuals_and_hessians(p, np.ones(3, np.int32), np.ones(3), 1, minus)
+        np.testing.assert_allclose(z, 1.0, rtol=1e-12)
 
     @pytest.mark.parametrize("scale", [0.1, 3.0, 300.0])
     def test_swapping_class_and_base_negates_and_keeps_bit_for_bit(self, scale):

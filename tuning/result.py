@@ -14,7 +14,7 @@ from tuning.objective import BASES, COST, FOLD_SCORES, PARAMS, ROUNDS, SECONDS, 
 from tuning.studies import PREFIX, START
 
 PAPER, DEFAULTS, PLAIN, SAMPLED = "paper", "defaults", "plain", "sampled"
-"""Names of the trials that every study starts with."""
+"""Names of the trials that a study starts with."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def pareto_front(study: Any) -> list[dict[str, Any]]:
 
 
 def compare(study: Any) -> list[Comparison]:
-    """Compare the best trial with those that every study starts with."""
+    """Compare the best trial with those that the study started with."""
     best = find_best(study)
     own = outcome(best)[FOLD_SCORES]
     sign = 1.0 if maximizes(study) else -1.0

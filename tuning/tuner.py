@@ -363,7 +363,8 @@ def _starts(
         starts.append((classic, plain))
     if any(name in names for name in _SAMPLING):
         sampled = {**drawn, **to_drawn(_SAMPLING, space)}
-        starts.append((sampled, {START: SAMPLED, OMIT: [name for name in own if name not in _SAMPLING]}))
+        if sampled != drawn:
+            starts.append((sampled, {START: SAMPLED, OMIT: [name for name in own if name not in _SAMPLING]}))
     return starts
 
 

@@ -21,7 +21,7 @@ from abc_plugins.core.leaves import (
     sum_leaves,
     trial_losses,
 )
-from abc_plugins.core.losses import LEAST_CURVATURE, centre, starting_class_losses, update_probabilities
+from abc_plugins.core.losses import LEAST_DERIVATIVE, centre, starting_class_losses, update_probabilities
 from abc_plugins.core.model import FlatTrees, TreeEnsemble, single_leaf
 from abc_plugins.core.pairs import Pair, base_pairs, classic_pairs, distinct_pairs
 from abc_plugins.core.parallel import Workers
@@ -75,7 +75,7 @@ class Booster:
         self.train_loss: list[float] = []
         self.trees_grown = 0
         self.guarded_rounds = 0
-        self._is_resolved = False
+        self._is_solved = False
         self._data = data
         self._settings = settings
         self._workers = workers
@@ -84,13 +84,15 @@ class Booster:
         self._new_scores = np.empty_like(self._scores)
         self._probabilities = np.full_like(self._scores, 1.0 / data.n_classes)
         self._class_losses = starting_class_losses(data.labels, data.weights, data.n_classes)
+        # Rounding of the sum: samples of a weight that is lost in it are not waited for.
+        self._solved_loss = LEAST_DERIVATIVE * data.n_classes * float(data.weights.sum())
 
     def run_round(self) -> FlatTrees:
         """Add one round to the model and return its trees."""
         plan = self.schedule.plan(self._class_losses.tolist())
         if plan.centre:
             centre(self._scores)
-        if self._class_losses.sum() <= LEAST_CURVATURE * self._data.n_classes * self._data.weights.sum():
+        if self._class_losses.sum() <= self._solved_loss:
             return self._append(CLASSIC if plan.is_classic else plan.candidates[0], self._add_nothing(plan))
         base, proposed = self._propose(plan)
         update = self._apply(proposed)
@@ -115,9 +117,9 @@ class Booster:
     def _add_nothing(self, plan: RoundPlan) -> FlatTrees:
         """Trees of a single leaf of value 0, now that no training sample has anything to gain."""
         data = self._data
-        if not self._is_resolved:
+        if not self._is_solved:
             _logger.info("The training loss is gone after %d rounds: further ones add nothing.", self.model.n_rounds)
-        self._is_resolved = True
+        self._is_solved = True
         pairs = classic_pairs(data.n_classes) if plan.is_classic else base_pairs(plan.candidates[0], data.n_classes)
         plus, minus = np.array(pairs).T
         weight = float(data.weights.sum())
@@ -133,7 +135,7 @@ class Booster:
         sample = self._draw_sample()
         pairs = distinct_pairs(plan, self._data.n_classes)
         self.trees_grown += len(pairs)
-        if len(plan.candidates) < 2 and self._is_sequential(pairs) and self._one_thread_can_renew():
+        if len(plan.candidates) < 2 and self._is_sequential(pairs) and self._one_thread_can_renew(len(pairs)):
             return pairs[0][1], self._grow_and_renew(pairs, sample)
         values = self._grow(pairs, sample)
         if plan.is_classic:
@@ -153,23 +155,25 @@ class Booster:
 
     def _grow(self, pairs: Sequence[Pair], sample: AnyArray) -> Floats:
         """Grow trees; the paper's leaf values, shape (n_trees, n_nodes), or zeros if they will be renewed."""
-        data, weights, rules = self._data, self._weights_of(sample), self._leaf_rules(pairs[0][1])
-        sums = np.zeros((len(pairs), self._grower.max_nodes, 2))
-        values = np.zeros(sums.shape[:2])
+        values = np.zeros((len(pairs), self._grower.max_nodes))
+        if self._is_sequential(pairs):
+            self._grower.grow(self._probabilities, pairs, sample, self.model.n_rounds)
+            return values
+        labels, weights, rules = self._data.labels, self._weights_of(sample), self._leaf_rules(pairs[0][1])
+        sums = np.zeros((*values.shape, 2))
 
         def set_values(t: int) -> None:
-            leaf_ids = self._grower.leaf_ids[t]
-            sum_leaves(self._probabilities, data.labels, weights, *pairs[t], leaf_ids, sums[t])
+            sum_leaves(self._probabilities, labels, weights, *pairs[t], self._grower.leaf_ids[t], sums[t])
             newton_steps(sums[t], rules, values[t])
 
-        also = None if self._is_sequential(pairs) else set_values
-        self._grower.grow(self._probabilities, pairs, sample, self.model.n_rounds, also=also)
+        self._grower.grow(self._probabilities, pairs, sample, self.model.n_rounds, also=set_values)
         return values
 
-    def _one_thread_can_renew(self) -> bool:
-        """Whether one thread keeps up with the others that grow the trees."""
-        few_threads = self._workers.n_threads <= _THREADS_PER_RENEWAL
-        return few_threads or self._data.n_samples < ROWS_WORTH_THREADS
+    def _one_thread_can_renew(self, n_trees: int) -> bool:
+        """Whether leaf values are set by one thread while others grow the next trees, or by all threads afterwards."""
+        n_threads = self._workers.n_threads
+        keeps_up = n_threads <= _THREADS_PER_RENEWAL and n_trees >= 2 * n_threads
+        return keeps_up or self._data.n_samples < ROWS_WORTH_THREADS
 
     def _grow_and_renew(self, pairs: Sequence[Pair], sample: AnyArray) -> Update:
         """Grow trees and set their leaf values one after the other, while the next ones are growing."""

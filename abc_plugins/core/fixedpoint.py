@@ -56,7 +56,7 @@ def weigh(weights: Floats) -> WeightUnits:
 
 @part_of_kernel
 def _unit_of(total, bits):
-    """The smallest power of two of which `total` is less than 2**bits; 0 if there is nothing to count."""
+    """A power of two of which `total` is at most 2**(bits - 1); 0 if there is nothing to count."""
     if not total > 0.0:
         return 0.0
     exponent = bits - np.ceil(np.log2(total)) - 1.0

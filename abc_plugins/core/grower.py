@@ -65,7 +65,8 @@ class TreeGrower:
             hessian_mask=(1 << bits) - 1,
             weight_per_unit=weight_units.per_unit,
         )
-        self._teams: dict[int, list[Team]] = {}
+        self._teams: list[Team] = []
+        self._crews_of_size: dict[int, list[Workers]] = {}
         self._nodes: AnyArray = np.empty((0, 0), dtype=NODE)
         self._n_nodes = np.empty(0, dtype=np.int64)
         self.leaf_ids: AnyArray = np.empty((0, data.n_samples), dtype=np.uint16)
@@ -139,16 +140,27 @@ class TreeGrower:
 
     def _provide_teams(self, n_trees: int) -> list[Team]:
         """Teams for as many trees at a time as there are threads and memory for; threads to spare make them larger."""
+        n_threads = self._workers.n_threads
         affordable = _HISTOGRAM_BYTES // max(1, 16 * int(self._data.columns.group_cell[-1]))
         n_histograms = min(self._num_leaves, max(_FEWEST_HISTOGRAMS, affordable))
-        n_teams = min(self._workers.n_threads, n_trees, max(1, affordable // n_histograms))
-        size = self._workers.n_threads // n_teams if self._data.n_samples > ROWS_WORTH_A_TEAM else 1
-        teams = self._teams.setdefault(size, [])
-        while len(teams) < n_teams:
-            # A team of all threads: there is no other one.
-            workers = self._workers if size == self._workers.n_threads else self._workers.make_team(size)
-            teams.append(Team(self._data, self._weight_units, self._num_leaves, n_histograms, self._rules, workers))
-        return teams[:n_teams]
+        n_teams = min(n_threads, n_trees, max(1, affordable // n_histograms))
+        # Each thread but the first one of a team has a histogram of its own.
+        spare = affordable - n_histograms * max(n_teams, len(self._teams))
+        size = min(n_threads // n_teams, 1 + spare // n_teams)
+        size = size if size > 1 and self._data.n_samples > ROWS_WORTH_A_TEAM else 1
+        while len(self._teams) < n_teams:
+            self._teams.append(Team(self._data, self._weight_units, self._num_leaves, n_histograms, self._rules))
+        for team, workers in zip(self._teams, self._crews(n_teams, size), strict=False):
+            team.set_workers(workers)
+        return self._teams[:n_teams]
+
+    def _crews(self, n_teams: int, size: int) -> list[Workers]:
+        """Threads for each team, kept for the rounds to come; a team of all threads is the only one."""
+        if size == self._workers.n_threads:
+            return [self._workers]
+        crews = self._crews_of_size.setdefault(size, [])
+        crews += [self._workers.make_team(size) for _ in range(n_teams - len(crews))]
+        return crews[:n_teams]
 
     def _usable_features(self, round_index: int, pairs: Sequence[Pair]) -> Booleans:
         """The features that each tree may split on; the same for (k, b) and (b, k)."""

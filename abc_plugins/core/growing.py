@@ -53,7 +53,7 @@ nothing is left to do."""
 
 
 class WorkSpace(NamedTuple):
-    """What one thread needs to grow a tree; allocated once a fit.
+    """What growing one tree at a time needs; allocated once a fit.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class WorkSpace(NamedTuple):
 
 
 def make_workspace(columns: Columns, num_leaves: int, n_histograms: int) -> WorkSpace:
-    """Allocate the work space of one thread; `n_histograms` is `num_leaves`, or fewer but at least 3."""
+    """Allocate work space; `n_histograms` is `num_leaves`, or fewer but at least 3."""
     n_samples = columns.codes.shape[1]
     return WorkSpace(
         cells=np.empty((n_samples, 2), dtype=np.int64),
@@ -351,7 +351,7 @@ def _smaller_child(nodes, parent, n_nodes, num_leaves, rules, work):
 def _derive_sibling(columns, nodes, i, work):
     """Histogram of the larger one of two new leaves, from those of their parent and of the smaller one, `i`.
 
-    If the parent's was forgotten it is summed, too: sums of integers, the same either way.
+    If the parent's was forgotten it is summed, too, by this thread alone: sums of integers, the same either way.
     """
     larger = nodes[i + 1] if i % 2 == 1 else nodes[i - 1]
     hist = work.histograms[larger.histogram]

@@ -19,8 +19,8 @@ _LN2_LOW = 1.90821492927058770002e-10
 _ROUNDER = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to the nearest integer, kept in the low bits
 _SMALLEST_EXPONENT = -708.0  # exp of anything smaller would not be a normal number
 _LARGEST_EXPONENT = 709.0  # exp of anything larger might be infinite
-LEAST_CURVATURE = 1e-14
-"""Less is rounding, in a second derivative as in the loss of a sample: the last place of a score of 50 is 7e-15."""
+LEAST_DERIVATIVE = 1e-14
+"""Less is rounding, in a derivative as in the loss of a sample: the last place of a score of 50 is 7e-15."""
 
 
 @part_of_kernel
@@ -57,13 +57,13 @@ def _exp(x):
 
 
 @part_of_kernel
-def weight_if_resolved(weight, curvature):
-    """The weight of a sample, or 0 where its second derivative is next to nothing.
+def weight_if_unsolved(weight, residual, curvature):
+    """The weight of a sample, or 0 if both its derivatives are next to nothing.
 
-    It would be what rounding left of a probability of 1, and so would the first one. Their ratio is a step of any size,
-    while such a sample has nothing to gain.
+    They are what rounding left of a probability of 1: their ratio is a step of any size, and the sample has nothing to
+    gain. One that is wrong with certainty has no curvature, but a residual.
     """
-    return weight if curvature > LEAST_CURVATURE else 0.0
+    return weight if max(curvature, abs(residual)) > LEAST_DERIVATIVE else 0.0
 
 
 @part_of_kernel
@@ -124,18 +124,20 @@ def derivatives(probabilities, labels, weights, plus, minus, start, stop, z, h):
     weight = weights[start:stop]
     if minus == CLASSIC:
         for i in range(n):
+            residual = (label[i] == plus) - p_plus[i]
             curvature = p_plus[i] * (1.0 - p_plus[i])
-            w = weight_if_resolved(weight[i], curvature)
-            z[i] = w * ((label[i] == plus) - p_plus[i])
+            w = weight_if_unsolved(weight[i], residual, curvature)
+            z[i] = w * residual
             h[i] = w * curvature
         return
     p_minus = probabilities[minus, start:stop]
     for i in range(n):
         a = p_plus[i]
         b = p_minus[i]
+        residual = ((label[i] == plus) - a) - ((label[i] == minus) - b)
         curvature = (a + b) - (a - b) * (a - b)  # p_b (1 - p_b) + p_k (1 - p_k) + 2 p_b p_k
-        w = weight_if_resolved(weight[i], curvature)
-        z[i] = w * (((label[i] == plus) - a) - ((label[i] == minus) - b))
+        w = weight_if_unsolved(weight[i], residual, curvature)
+        z[i] = w * residual
         h[i] = w * curvature
 
 

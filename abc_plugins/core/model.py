@@ -100,8 +100,9 @@ class TreeEnsemble:
 
     def append_round(self, trees: Sequence[Tree] | FlatTrees) -> None:
         """Add the trees of one round."""
-        self._parts.append(trees if isinstance(trees, FlatTrees) else FlatTrees.from_rounds([trees]))
-        self.n_rounds += 1
+        part = trees if isinstance(trees, FlatTrees) else FlatTrees.from_rounds([trees])
+        self._parts.append(part)
+        self.n_rounds += part.n_rounds
 
     def truncate(self, n_rounds: int) -> None:
         """Keep only the first `n_rounds` rounds."""

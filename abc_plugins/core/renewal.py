@@ -20,7 +20,7 @@ from abc_plugins.core.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.histogram import clear
 from abc_plugins.core.jit import kernel, part_of_kernel
 from abc_plugins.core.leaves import LeafRules, newton_steps
-from abc_plugins.core.losses import weight_if_resolved
+from abc_plugins.core.losses import weight_if_unsolved
 from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers, count_blocks
 from abc_plugins.core.schedule import CLASSIC
 
@@ -191,7 +191,8 @@ def _derivatives(labels, weights, p_class, other_mass, base_mass, k, base, z, h)
         scale = 1.0 / max(max(other_mass[i], p_class[i]) + base_mass[i], _LEAST_MASS)
         a = p_class[i] * scale
         b = base_mass[i] * scale
+        residual = ((labels[i] == k) - a) - ((labels[i] == base) - b)
         curvature = (a + b) - (a - b) * (a - b)
-        w = weight_if_resolved(weights[i], curvature)
-        z[i] = w * (((labels[i] == k) - a) - ((labels[i] == base) - b))
+        w = weight_if_unsolved(weights[i], residual, curvature)
+        z[i] = w * residual
         h[i] = w * curvature

@@ -43,28 +43,23 @@ class Team:
     n_histograms : int
         `num_leaves`, or fewer but at least 3.
     rules : SplitRules
-    workers : Workers
-        The threads of this team.
     """
 
     def __init__(
-        self,
-        data: TrainingData,
-        weight_units: WeightUnits,
-        num_leaves: int,
-        n_histograms: int,
-        rules: SplitRules,
-        workers: Workers,
+        self, data: TrainingData, weight_units: WeightUnits, num_leaves: int, n_histograms: int, rules: SplitRules
     ) -> None:
         self._data, self._weight_units, self._num_leaves, self._rules = data, weight_units, num_leaves, rules
-        self._workers = workers
-        self._rows_alone = data.n_samples if workers.n_threads == 1 else ROWS_WORTH_A_TEAM
         self.work = make_workspace(data.columns, num_leaves, n_histograms)
-        # What the other threads add up of a histogram.
-        self._parts = [
-            (np.empty_like(self.work.histograms[0]), np.empty_like(self.work.joint_sums))
-            for _ in range(workers.n_threads - 1)
-        ]
+        self._parts: list[tuple[AnyArray, AnyArray]] = []  # what the other threads add up of a histogram
+        self.set_workers(Workers(1))
+
+    def set_workers(self, workers: Workers) -> None:
+        """Set the threads of this team."""
+        self._workers = workers
+        self._rows_alone = self._data.n_samples if workers.n_threads == 1 else ROWS_WORTH_A_TEAM
+        del self._parts[workers.n_threads - 1 :]
+        while len(self._parts) < workers.n_threads - 1:
+            self._parts.append((np.empty_like(self.work.histograms[0]), np.empty_like(self.work.joint_sums)))
 
     def grow(
         self, probabilities: Floats, pair: Pair, n_rows: int, usable: Booleans, nodes: AnyArray, leaf_ids: AnyArray
@@ -146,5 +141,5 @@ class Team:
             build_histogram(columns, work.rows[first:last], work.cells, joint_sums, hist)
 
         self._share(int(node["start"]), int(node["stop"]), add_up)
-        for part, _ in self._parts:
+        for part, _ in parts[1:]:
             add_histogram(parts[0][0], part)
