@@ -183,7 +183,7 @@ def report_letter(results: Sequence[dict[str, Any]]) -> None:
     }
     print(f"Exhaustive search: {exhaustive}\n")
     rows = []
-    grid = [one for one in results if one["params"]["search"] != "all" and one["params"].get("guard", True)]
+    grid = [one for one in results if _is_in_grid(one)]
     groups = itertools.product(METHODS, ("paper", "sequential"), ("50", "None", "4"), ("g <= 20", "g = 100"))
     for method, leaf_values, clip, gaps in groups:
         cells = [
@@ -209,6 +209,11 @@ def report_letter(results: Sequence[dict[str, Any]]) -> None:
         [[one["params"]["method"], one["params"]["leaf_values"], str(one["params"]["search"]),
           str(one["params"]["gap"]), str(one["errors"]), str(one["worst_after_20"])] for one in bare],
     )  # fmt: skip
+
+
+def _is_in_grid(result: dict[str, Any]) -> bool:
+    """Whether it is a cheap choice with the guard."""
+    return result["params"]["search"] != "all" and result["params"].get("guard", True)
 
 
 def _clip(result: dict[str, Any]) -> str:
@@ -324,8 +329,7 @@ def draw_letter(results: Sequence[dict[str, Any]], path: Path) -> None:
             cells = [
                 one["errors"] for one in results
                 if one["params"]["method"] == method and one["params"]["leaf_values"] == leaf_values
-                and _clip(one) == clip and one["params"]["warmup"] == warmup and one["params"]["search"] != "all"
-                and one["params"].get("guard", True)
+                and _clip(one) == clip and one["params"]["warmup"] == warmup and _is_in_grid(one)
             ]  # fmt: skip
             where = position + random.uniform(-0.3, 0.3, len(cells))
             label = f"w={warmup}" if position == 0 else None
@@ -367,7 +371,8 @@ def main() -> None:
         print(json.dumps(describe_machine()), "\n")
         if read(letter):
             report_letter(read(letter))
-            draw_letter(read(letter), arguments.images / "robustness_letter.png")
+            if any(_is_in_grid(one) for one in read(letter)):
+                draw_letter(read(letter), arguments.images / "robustness_letter.png")
         if read(sets):
             print()
             report_sets(read(sets))
