@@ -13,7 +13,7 @@ import numpy as np
 
 from abc_plugins.classifier import ABCBoostClassifier
 from abc_plugins.core import jit
-from abc_plugins.core.growing import grow_tree
+from abc_plugins.core.growing import grow_trees
 from abc_plugins.core.teamwork import ROWS_WORTH_A_TEAM
 
 
@@ -41,7 +41,7 @@ def compile_kernels() -> CompileReport:
     with _silenced(logging.getLogger("abc_plugins")):
         _use_all_kernels()
         _use_adapter_kernels()
-    folder = grow_tree._cache.cache_path  # type: ignore[attr-defined]
+    folder = grow_trees._cache.cache_path  # type: ignore[attr-defined]
     return CompileReport(len(jit.compiled_kernels) - before, time.perf_counter() - started, folder)
 
 

@@ -475,3 +475,15 @@ def test_teams_end_with_the_workers():
             team.over_items(range(2), lambda _item, _thread: None)
         assert threading.active_count() > before
     assert threading.active_count() <= before
+
+
+@pytest.mark.parametrize("n_teams", [1, 2, 3, 16])
+@pytest.mark.parametrize("n_trees", [1, 2, 7, 25, 999])
+def test_lots_are_all_trees_in_order_large_ones_first(n_trees, n_teams):
+    for n_samples in (10, 10_000, 10**7):
+        lots = grower._lots(n_trees, n_teams, n_samples)
+        assert [t for first, last in lots for t in range(first, last)] == list(range(n_trees))
+        sizes = [last - first for first, last in lots]
+        assert sizes == sorted(sizes, reverse=True)
+        assert max(sizes) <= max(1, 2**18 // n_samples)
+        assert len(lots) >= min(n_trees, n_teams)

@@ -162,9 +162,10 @@ class Booster:
         labels, weights, rules = self._data.labels, self._weights_of(sample), self._leaf_rules(pairs[0][1])
         sums = np.zeros((*values.shape, 2))
 
-        def set_values(t: int) -> None:
-            sum_leaves(self._probabilities, labels, weights, *pairs[t], self._grower.leaf_ids[t], sums[t])
-            newton_steps(sums[t], rules, values[t])
+        def set_values(first: int, last: int) -> None:
+            for t in range(first, last):
+                sum_leaves(self._probabilities, labels, weights, *pairs[t], self._grower.leaf_ids[t], sums[t])
+            newton_steps(sums[first:last].reshape(-1, 2), rules, values[first:last].reshape(-1))
 
         self._grower.grow(self._probabilities, pairs, sample, self.model.n_rounds, also=set_values)
         return values
@@ -180,8 +181,9 @@ class Booster:
         renewal = self._renewal(pairs[0][1], self._weights_of(sample), Workers(1))  # the others are growing trees
         values = np.empty((len(pairs), self._grower.max_nodes))
 
-        def renew(t: int) -> None:
-            values[t] = renewal.renew(pairs[t][0], self._grower.leaf_ids[t])
+        def renew(first: int, last: int) -> None:
+            for t in range(first, last):
+                values[t] = renewal.renew(pairs[t][0], self._grower.leaf_ids[t])
 
         self._grower.grow(self._probabilities, pairs, sample, self.model.n_rounds, then=renew)
         return make_update(pairs, pairs, values)

@@ -10,7 +10,7 @@ import numpy as np
 from abc_plugins.core.arrays import AnyArray, Booleans, Floats
 from abc_plugins.core.data import TrainingData
 from abc_plugins.core.fixedpoint import weigh
-from abc_plugins.core.growing import NODE, send_down
+from abc_plugins.core.growing import NODE, RoundTrees, send_down
 from abc_plugins.core.leaves import Update
 from abc_plugins.core.model import LEAF, FlatTrees
 from abc_plugins.core.pairs import Pair
@@ -25,6 +25,10 @@ _HISTOGRAM_BYTES = 2**30
 
 _FEWEST_HISTOGRAMS = 3
 """One for the root, and two for the leaves that are searched."""
+
+
+_ROWS_PER_LOT = 2**18
+"""A thread grows no more trees at a time than have so many samples together: it cannot be interrupted meanwhile."""
 
 
 class TreeGrower:
@@ -78,36 +82,42 @@ class TreeGrower:
         sample: AnyArray,
         round_index: int,
         *,
-        also: Callable[[int], Any] | None = None,
-        then: Callable[[int], Any] | None = None,
+        also: Callable[[int, int], Any] | None = None,
+        then: Callable[[int, int], Any] | None = None,
     ) -> None:
-        """Grow one tree for each pair of classes from the samples in `sample`.
+        """Grow one tree for each pair of classes from the samples in `sample`, some at a time.
 
-        `also(t)` is called for each tree by the thread that has grown it; `then(t)` for one tree after the other in
-        their order, after it was grown and while others are growing.
+        `also(first, last)` is called for some trees by the thread that has grown them; `then(first, last)` for one lot
+        after the other in their order, after they were grown and while others are growing.
         """
         self._reserve(len(pairs))
-        data, rules = self._data, self._rules
+        data, rules, units = self._data, self._rules, self._weight_units.units
         usable = self._usable_features(round_index, pairs)
+        plus, minus = np.array(pairs, dtype=np.int64).T.copy()
+        trees = RoundTrees(plus, minus, usable, self._nodes, self._n_nodes, self.leaf_ids)
         everything = sample.size == data.n_samples and rules.trim == 0.0
         teams = self._provide_teams(len(pairs))
 
-        def grow_one(t: int, thread: int) -> None:
-            team, nodes, leaf_ids = teams[thread], self._nodes[t], self.leaf_ids[t]
-            rows, rows_aside, n_rows = team.work.rows, team.work.rows_aside, data.n_samples
-            if not everything:
-                n_rows = choose_rows(
-                    probabilities, data.labels, data.weights, *pairs[t], sample, rules.trim, rows, rows_aside
-                )
-            n_nodes = team.grow(probabilities, pairs[t], n_rows, usable[t], nodes, leaf_ids)
-            self._n_nodes[t] = n_nodes
-            if not everything:
-                units = self._weight_units.units
-                send_down(data.columns, nodes, n_nodes, rows[n_rows:], rows_aside, units, rules, leaf_ids)
+        def grow_lot(lot: tuple[int, int], thread: int) -> None:
+            work = teams[thread].work
+            if everything:
+                teams[thread].grow(probabilities, data.n_samples, trees, *lot)
+            else:
+                for t in range(*lot):
+                    n_rows = choose_rows(
+                        probabilities, data.labels, data.weights, *pairs[t], sample, rules.trim, work.rows,
+                        work.rows_aside,
+                    )  # fmt: skip
+                    teams[thread].grow(probabilities, n_rows, trees, t, t + 1)
+                    send_down(
+                        data.columns, trees.nodes[t], trees.n_nodes[t], work.rows[n_rows:], work.rows_aside, units,
+                        rules, trees.leaf_ids[t],
+                    )  # fmt: skip
             if also is not None:
-                also(t)
+                also(*lot)
 
-        self._workers.over_items(range(len(pairs)), grow_one, len(teams), then)
+        follow = None if then is None else lambda lot: then(*lot)
+        self._workers.over_items(_lots(len(pairs), len(teams), data.n_samples), grow_lot, len(teams), follow)
 
     def to_round(self, update: Update) -> FlatTrees:
         """Model trees of an update of the last trees grown, as one round."""
@@ -174,6 +184,19 @@ class TreeGrower:
             random = np.random.default_rng([self._settings.seed, round_index, low + 1, high + 1])
             usable[t, random.choice(n_features, max(1, round(share * n_features)), replace=False)] = True
         return usable
+
+
+def _lots(n_trees: int, n_teams: int, n_samples: int) -> list[tuple[int, int]]:
+    """Trees for a thread to take at a time: many at first, as every lot takes time in Python, and few in the end."""
+    lots = []
+    first = 0
+    while first < n_trees:
+        left = n_trees - first
+        size = left if n_teams == 1 else left // (2 * n_teams)
+        last = first + max(1, min(size, _ROWS_PER_LOT // n_samples))
+        lots.append((first, last))
+        first = last
+    return lots
 
 
 def _count_units(weight: float, per_unit: float, largest: int) -> int:

@@ -1,6 +1,6 @@
 """Best-first growth of one tree to J leaves.
 
-`grow_tree` grows a tree from end to end, unless it has so many samples that several threads should share them: then it
+`grow_trees` grows a tree from end to end, unless it has so many samples that several threads should share them: then it
 comes back for every histogram of a large node (see `teamwork`).
 """
 
@@ -50,6 +50,29 @@ NODE = np.dtype(
 SPLIT, SUM, SUMMED, DONE = range(4)
 """Where the growth of a tree stands: the best leaf is to be split; the histogram of a node is to be summed; it was; and
 nothing is left to do."""
+
+
+class RoundTrees(NamedTuple):
+    """The trees of a round.
+
+    Attributes
+    ----------
+    plus, minus : arrays of int64, shape (n_trees,)
+        Class and base class.
+    usable : array of bool, shape (n_trees, n_split_features)
+        Features to split on.
+    nodes : array of NODE, shape (n_trees, 2 * num_leaves - 1)
+    n_nodes : array of int64, shape (n_trees,)
+    leaf_ids : array of uint16, shape (n_trees, n_samples)
+        For the samples that a tree is grown from: the node number of their leaf.
+    """
+
+    plus: AnyArray
+    minus: AnyArray
+    usable: Booleans
+    nodes: AnyArray
+    n_nodes: AnyArray
+    leaf_ids: AnyArray
 
 
 class WorkSpace(NamedTuple):
@@ -125,7 +148,65 @@ def start_tree(n_rows, z, wh, usable, rules, work, nodes):
 
 
 @kernel
-def grow_tree(
+def grow_trees(
+    columns,
+    probabilities,
+    labels,
+    weights,
+    units,
+    n_rows,
+    num_leaves,
+    rules,
+    rows_alone,
+    work,
+    trees,
+    first,
+    last,
+):
+    """Grow some trees from the first `n_rows` samples of `work.rows`, if these are not more than `rows_alone`.
+
+    Otherwise there is one, and the caller makes its cells and its root, and the leaf ids in the end. In between, this
+    grows on until it is done or the histogram of more than `rows_alone` samples is to be summed, which is left to the
+    caller, too: `work.progress` says which node, and is to say SUMMED before the next call.
+
+    Parameters
+    ----------
+    columns : Columns
+    probabilities : array of shape (n_classes, n_samples)
+    labels, weights, units : arrays of shape (n_samples,)
+    n_rows : int
+        If it is the number of all samples, `work.rows` is filled in.
+    num_leaves : int
+        J.
+    rules : SplitRules
+    rows_alone : int
+    work : WorkSpace
+    trees : RoundTrees
+        Those from `first` to `last` - 1 are filled in.
+    first, last : int
+    """
+    for t in range(first, last):
+        trees.n_nodes[t] = _grow_tree(
+            columns,
+            probabilities,
+            labels,
+            weights,
+            units,
+            trees.plus[t],
+            trees.minus[t],
+            n_rows,
+            trees.usable[t],
+            num_leaves,
+            rules,
+            rows_alone,
+            work,
+            trees.nodes[t],
+            trees.leaf_ids[t],
+        )
+
+
+@part_of_kernel
+def _grow_tree(
     columns,
     probabilities,
     labels,
@@ -142,36 +223,6 @@ def grow_tree(
     nodes,
     leaf_ids,
 ):
-    """Grow a tree from the first `n_rows` samples of `work.rows`, if these are not more than `rows_alone`.
-
-    Otherwise the caller makes the cells and the root, and the leaf ids in the end. In between, this grows on until it
-    is done or the histogram of more than `rows_alone` samples is to be summed, which is left to the caller, too:
-    `work.progress` says which node, and is to say SUMMED before the next call.
-
-    Parameters
-    ----------
-    columns : Columns
-    probabilities : array of shape (n_classes, n_samples)
-    labels, weights, units : arrays of shape (n_samples,)
-    plus, minus : int
-    n_rows : int
-        If it is the number of all samples, `work.rows` is filled in.
-    usable : array of bool, shape (n_split_features,)
-        Features to split on.
-    num_leaves : int
-        J.
-    rules : SplitRules
-    rows_alone : int
-    work : WorkSpace
-    nodes : array of NODE, shape (2 * num_leaves - 1,)
-        Filled in.
-    leaf_ids : array of uint16, shape (n_samples,)
-        Filled in for the samples that the tree is grown from: the node number of their leaf.
-
-    Returns
-    -------
-    n_nodes : int
-    """
     alone = n_rows <= rows_alone
     if alone:
         to_fixed_point(

@@ -10,20 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray, Booleans, Floats
+from abc_plugins.core.arrays import AnyArray, Floats
 from abc_plugins.core.data import TrainingData
 from abc_plugins.core.fixedpoint import WeightUnits, scale_blocks, set_units, total_blocks
 from abc_plugins.core.growing import (
     DONE,
     SUMMED,
-    grow_tree,
+    RoundTrees,
+    grow_trees,
     make_workspace,
     start_tree,
     sum_cells,
     write_leaf_ids,
 )
 from abc_plugins.core.histogram import add_histogram, build_histogram
-from abc_plugins.core.pairs import Pair
 from abc_plugins.core.parallel import Workers, count_blocks
 from abc_plugins.core.splitting import SplitRules
 
@@ -61,52 +61,52 @@ class Team:
         while len(self._parts) < workers.n_threads - 1:
             self._parts.append((np.empty_like(self.work.histograms[0]), np.empty_like(self.work.joint_sums)))
 
-    def grow(
-        self, probabilities: Floats, pair: Pair, n_rows: int, usable: Booleans, nodes: AnyArray, leaf_ids: AnyArray
-    ) -> int:
-        """Grow a tree from the first `n_rows` samples of `work.rows`, which is filled in if that is all.
+    def grow(self, probabilities: Floats, n_rows: int, trees: RoundTrees, first: int, last: int) -> None:
+        """Grow the trees from `first` to `last` - 1.
 
         Parameters
         ----------
         probabilities : array of shape (n_classes, n_samples)
-        pair : (plus, minus)
         n_rows : int
-        usable : array of bool, shape (n_split_features,)
-            Features to split on.
-        nodes : array of NODE, shape (2 * num_leaves - 1,)
+            They are grown from the first so many samples of `work.rows`, which is filled in if that is all.
+        trees : RoundTrees
             Filled in.
-        leaf_ids : array of uint16, shape (n_samples,)
-            Filled in for the samples that the tree is grown from: the node number of their leaf.
-
-        Returns
-        -------
-        n_nodes : int
+        first, last : int
         """
-        data, work = self._data, self.work
-        alone = n_rows <= self._rows_alone
-        if not alone:
-            self._start(probabilities, pair, n_rows, usable, nodes)
+        if n_rows <= self._rows_alone:
+            self._grow_on(probabilities, n_rows, trees, first, last)
+            return
+        for t in range(first, last):
+            self._grow_together(probabilities, n_rows, trees, t)
+
+    def _grow_on(self, probabilities: Floats, n_rows: int, trees: RoundTrees, first: int, last: int) -> None:
+        data = self._data
+        grow_trees(
+            data.columns, probabilities, data.labels, data.weights, self._weight_units.units, n_rows, self._num_leaves,
+            self._rules, self._rows_alone, self.work, trees, first, last,
+        )  # fmt: skip
+
+    def _grow_together(self, probabilities: Floats, n_rows: int, trees: RoundTrees, t: int) -> None:
+        work, nodes = self.work, trees.nodes[t]
+        self._start(probabilities, n_rows, trees, t)
         while True:
-            n_nodes = grow_tree(
-                data.columns, probabilities, data.labels, data.weights, self._weight_units.units, *pair, n_rows, usable,
-                self._num_leaves, self._rules, self._rows_alone, work, nodes, leaf_ids,
-            )  # fmt: skip
-            if alone or work.progress[1] == DONE:
+            self._grow_on(probabilities, n_rows, trees, t, t + 1)
+            if work.progress[1] == DONE:
                 break
             self._sum_histogram(nodes[work.progress[2]])
             work.progress[1] = SUMMED
-        if not alone:
-            self._share(
-                0, n_rows, lambda first, last, _thread: write_leaf_ids(nodes, n_nodes, work.rows, first, last, leaf_ids)
-            )
-        return int(n_nodes)
 
-    def _start(self, probabilities: Floats, pair: Pair, n_rows: int, usable: Booleans, nodes: AnyArray) -> None:
+        def write(first: int, last: int, _thread: int) -> None:
+            write_leaf_ids(nodes, trees.n_nodes[t], work.rows, first, last, trees.leaf_ids[t])
+
+        self._share(0, n_rows, write)
+
+    def _start(self, probabilities: Floats, n_rows: int, trees: RoundTrees, t: int) -> None:
         """Make the cells and the root."""
         data, work, units = self._data, self.work, self._weight_units
         if n_rows == data.n_samples:
             work.rows[:] = np.arange(n_rows)
-        samples = (probabilities, data.labels, data.weights)
+        samples, pair = (probabilities, data.labels, data.weights), (trees.plus[t], trees.minus[t])
         totals = np.empty((count_blocks(data.n_samples), 2))
         self._workers.over_rows(data.n_samples, lambda first, last: total_blocks(*samples, *pair, totals, first, last))
         set_units(totals, units.hessian_bits, work.cell_units)
@@ -118,7 +118,7 @@ class Team:
         )
         parts = self._share(0, n_rows, lambda first, last, _thread: sum_cells(work.cells, work.rows[first:last]))
         z, wh = (sum(sums) for sums in zip(*parts, strict=True))
-        start_tree(n_rows, z, wh, usable, self._rules, work, nodes)
+        start_tree(n_rows, z, wh, trees.usable[t], self._rules, work, trees.nodes[t])
 
     def _share(self, start: int, stop: int, do: Callable[[int, int, int], Any]) -> list[Any]:
         """Call `do(first, last, thread)` on a part of start..stop in each thread; the results in their order."""
