@@ -467,12 +467,12 @@ def test_teams_do_not_exceed_the_memory_for_histograms(make_data, monkeypatch):
         assert max(sizes) == {8: 1, 10: 3, 24: 1}[n_histograms]
 
 
-def test_teams_end_with_the_workers():
+def test_crews_end_with_the_workers():
     with Workers(4) as workers:
         before = threading.active_count()
-        teams = [workers.make_team(2) for _ in range(2)]
-        for team in teams:
-            team.over_items(range(2), lambda _item, _thread: None)
+        crews = [workers.make_crew(2) for _ in range(2)]
+        for crew in crews:
+            crew.over_items(range(2), lambda _item, _thread: None)
         assert threading.active_count() > before
     assert threading.active_count() <= before
 

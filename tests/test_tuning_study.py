@@ -63,6 +63,14 @@ def test_a_space_with_sampling_starts_with_some(data):
     assert all(sampled[f"params_{name}"] == defaults[f"params_{name}"] for name in ("search", "gap", "num_leaves"))
 
 
+def test_a_sampled_start_that_is_the_defaults_is_left_out(data):
+    X, y = data
+    whole = optuna.distributions.FloatDistribution(1.0, 1.0)
+    space = {"subsample": whole, "colsample": whole}
+    result = tune(X, y, n_trials=4, max_rounds=4, cv=2, space=space, fixed={"n_jobs": 1}, refit=False)
+    assert [trial["start"] for trial in result.trials] == ["paper", "defaults", "plain", ""]
+
+
 def test_score_is_the_mean_of_the_outer_folds(data, result):
     """The defaults, folds, inner splits and scores once more by hand."""
     X, y = data

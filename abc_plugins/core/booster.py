@@ -32,7 +32,6 @@ from abc_plugins.core.settings import Settings
 MAX_HALVINGS = 8
 """How often the guard halves a step before it gives it up: 1/256 of the step is next to nothing."""
 
-
 _THREADS_PER_RENEWAL = 4
 """Growing a tree takes about this many times as long as setting its leaf values."""
 

@@ -169,7 +169,7 @@ class TreeGrower:
         if size == self._workers.n_threads:
             return [self._workers]
         crews = self._crews_of_size.setdefault(size, [])
-        crews += [self._workers.make_team(size) for _ in range(n_teams - len(crews))]
+        crews += [self._workers.make_crew(size) for _ in range(n_teams - len(crews))]
         return crews[:n_teams]
 
     def _usable_features(self, round_index: int, pairs: Sequence[Pair]) -> Booleans:

@@ -51,7 +51,7 @@ class Workers:
     def __init__(self, n_threads: int) -> None:
         self.n_threads = n_threads
         self._pool = ThreadPoolExecutor(n_threads - 1, "abc-plugins") if n_threads > 1 else None
-        self._teams: list[Workers] = []
+        self._crews: list[Workers] = []
 
     def __enter__(self) -> Workers:
         return self
@@ -63,16 +63,16 @@ class Workers:
 
     def close(self) -> None:
         """End the threads once their work is done."""
-        for team in self._teams:
-            team.close()
+        for crew in self._crews:
+            crew.close()
         if self._pool is not None:
             self._pool.shutdown(wait=True)
             self._pool = None
 
-    def make_team(self, n_threads: int) -> Workers:
+    def make_crew(self, n_threads: int) -> Workers:
         """Make threads that a thread of these has for itself; they end with these."""
-        self._teams.append(Workers(n_threads))
-        return self._teams[-1]
+        self._crews.append(Workers(n_threads))
+        return self._crews[-1]
 
     def over_rows(self, n_rows: int, work: Callable[[int, int], Any]) -> None:
         """Call `work(first_block, last_block)` on contiguous shares of the row blocks, one share a thread."""
