@@ -13,11 +13,11 @@ from abc_plugins.core.leaves import (
     make_update,
     newton_steps,
     sum_leaves,
-    trial_losses,
 )
 from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers
 from abc_plugins.core.renewal import LeafRenewal
 from abc_plugins.core.schedule import CLASSIC
+from abc_plugins.core.trials import trial_rise
 
 RULES = LeafRules(factor=1.0, reg_lambda=0.0, clip=50.0, learning_rate=0.1)
 
@@ -99,12 +99,39 @@ def test_updates_of_scores_and_losses(problem, pairs, n_threads):
     new_scores, probabilities = np.empty_like(scores), np.empty_like(scores)
     ids = leaf_ids.astype(np.uint16)
     with Workers(n_threads) as workers:
-        tried = trial_losses(scores, labels, weights, ids, update, workers)
         losses = apply_update(scores, labels, weights, ids, update, new_scores, probabilities, workers)
     np.testing.assert_allclose(new_scores, expected, rtol=1e-13, atol=1e-13)
     np.testing.assert_allclose(probabilities, softmax(expected), rtol=1e-12)
     np.testing.assert_allclose(losses, class_losses(expected, labels, weights), rtol=1e-12)
-    np.testing.assert_array_equal(tried, losses)
+
+
+@pytest.mark.parametrize("base", [0, 2, 4])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_rises_of_trials(problem, base, n_threads):
+    scores, labels, weights, leaf_ids = problem
+    values = np.random.default_rng(1).normal(size=(5, 7))
+    pairs = [(k, base) for k in range(5) if k != base]
+    update = make_update(pairs, [(k, base) for k in (3, 1, 4, 0, 2)], values)
+    after = scores.copy()
+    for (k, _), tree, leaf_values in zip(pairs, update.tree, update.values, strict=True):
+        added = leaf_values[leaf_ids[tree]]
+        after[k] += added
+        after[base] -= added
+    expected = (class_losses(after, labels, weights) - class_losses(scores, labels, weights)).sum()
+    with Workers(n_threads) as workers:
+        rise = trial_rise(softmax(scores), labels, weights, leaf_ids.astype(np.uint16), update, workers)
+    assert rise == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_trial_of_wild_steps_never_looks_good():
+    labels, weights, leaf_ids = np.array([0, 1, 2, 2], dtype=np.int32), np.ones(4), np.zeros((2, 4), dtype=np.uint16)
+    probabilities = np.full((3, 4), 1 / 3)
+    pairs = [(0, 2), (1, 2)]
+    for values in ([[1e9], [1e9]], [[-1e9], [1e9]], [[-1e9], [-1e9]], [[UNLIMITED], [-5.0]]):
+        rise = trial_rise(
+            probabilities, labels, weights, leaf_ids, make_update(pairs, pairs, np.array(values)), Workers(1)
+        )
+        assert 600 < rise < np.inf
 
 
 # ------------------------------------------------------------------------------------------------ renewal
@@ -134,7 +161,7 @@ def plain_renewal(scores, labels, weights, classes, base, leaf_ids, rules):
 def renew(scores, labels, weights, classes, base, leaf_ids, rules, n_threads=1):
     with Workers(n_threads) as workers:
         renewal = LeafRenewal(softmax(scores), labels, weights, base, 7, rules, workers)
-        return np.array([renewal.renew(k, leaf_ids[t]) for t, k in enumerate(classes)])
+        return renewal.renew_trees(classes, range(len(classes)), leaf_ids.astype(np.uint16))
 
 
 @pytest.mark.parametrize(("classes", "base"), [([0, 1, 3, 4], 2), ([4, 0], 1), ([0, 1, 2, 3, 4], CLASSIC), ([3], 0)])
@@ -154,6 +181,17 @@ def test_renewal_does_not_depend_on_the_number_of_threads(problem, monkeypatch):
     one = renew(scores, labels, weights, [0, 1, 3, 4], 2, leaf_ids, RULES)
     for n_threads in (2, 3):
         np.testing.assert_array_equal(renew(scores, labels, weights, [0, 1, 3, 4], 2, leaf_ids, RULES, n_threads), one)
+
+
+def test_trees_may_be_renewed_in_lots(problem):
+    scores, labels, weights, leaf_ids = problem
+    classes = [0, 1, 3, 4]
+    together = renew(scores, labels, weights, classes, 2, leaf_ids, RULES)
+    leaf_ids = leaf_ids.astype(np.uint16)
+    renewal = LeafRenewal(softmax(scores), labels, weights, 2, 7, RULES, Workers(1))
+    lots = [renewal.renew_trees(classes[:1], [0], leaf_ids), renewal.renew_trees(classes[1:3], [1, 2], leaf_ids)]
+    last = renewal.renew(classes[3], leaf_ids[3])
+    np.testing.assert_array_equal(np.vstack([*lots, last]), together)
 
 
 def test_renewal_after_enormous_steps_stays_a_number(problem):

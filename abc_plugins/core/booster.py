@@ -19,7 +19,6 @@ from abc_plugins.core.leaves import (
     make_update,
     newton_steps,
     sum_leaves,
-    trial_losses,
 )
 from abc_plugins.core.losses import LEAST_DERIVATIVE, centre, starting_class_losses, update_probabilities
 from abc_plugins.core.model import FlatTrees, TreeEnsemble, single_leaf
@@ -28,6 +27,7 @@ from abc_plugins.core.parallel import Workers
 from abc_plugins.core.renewal import ROWS_WORTH_THREADS, LeafRenewal
 from abc_plugins.core.schedule import CLASSIC, BaseClassSchedule, RoundPlan
 from abc_plugins.core.settings import Settings
+from abc_plugins.core.trials import trial_rise
 
 MAX_HALVINGS = 8
 """How often the guard halves a step before it gives it up: 1/256 of the step is next to nothing."""
@@ -145,11 +145,11 @@ class Booster:
         if len(updates) == 1:
             return plan.candidates[0], updates[0]
         data, leaf_ids = self._data, self._grower.leaf_ids
-        losses = [
-            float(trial_losses(self._scores, data.labels, data.weights, leaf_ids, update, self._workers).sum())
+        rises = [
+            trial_rise(self._probabilities, data.labels, data.weights, leaf_ids, update, self._workers)
             for update in updates
         ]
-        base = self.schedule.choose(plan, losses)
+        base = self.schedule.choose(plan, rises)
         return base, updates[plan.candidates.index(base)]
 
     def _grow(self, pairs: Sequence[Pair], sample: AnyArray) -> Floats:
@@ -179,10 +179,10 @@ class Booster:
         """Grow trees and set their leaf values one after the other, while the next ones are growing."""
         renewal = self._renewal(pairs[0][1], self._weights_of(sample), Workers(1))  # the others are growing trees
         values = np.empty((len(pairs), self._grower.max_nodes))
+        classes = [plus for plus, _ in pairs]
 
         def renew(first: int, last: int) -> None:
-            for t in range(first, last):
-                values[t] = renewal.renew(pairs[t][0], self._grower.leaf_ids[t])
+            values[first:last] = renewal.renew_trees(classes[first:last], range(first, last), self._grower.leaf_ids)
 
         self._grower.grow(self._probabilities, pairs, sample, self.model.n_rounds, then=renew)
         return make_update(pairs, pairs, values)
@@ -201,8 +201,7 @@ class Booster:
         update = make_update(wanted, grown, values)
         if self._is_sequential(wanted):
             renewal = self._renewal(int(update.minus[0]), self._weights_of(sample), self._workers)
-            leaf_ids = [self._grower.leaf_ids[t] for t in update.tree]
-            values = np.array([renewal.renew(k, ids) for k, ids in zip(update.plus.tolist(), leaf_ids, strict=True)])
+            values = renewal.renew_trees(update.plus.tolist(), update.tree.tolist(), self._grower.leaf_ids)
             update = update._replace(values=values)
         return update._replace(minus=self._lowered(update.minus))
 

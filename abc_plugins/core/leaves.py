@@ -127,24 +127,23 @@ def newton_steps(sums, rules, values):
 
 
 @part_of_kernel
-def _add_update(scores, leaf_ids, update, start, stop, out, out_start):
-    """Write the scores of samples start..stop after the update to `out`, from column `out_start` on."""
+def _add_update(scores, leaf_ids, update, start, stop, new_scores):
+    """Write the scores of samples start..stop after the update."""
     n = stop - start
-    out_stop = out_start + n
     for k in range(scores.shape[0]):
         row = scores[k, start:stop]
-        out_row = out[k, out_start:out_stop]
+        new_row = new_scores[k, start:stop]
         for i in range(n):
-            out_row[i] = row[i]
+            new_row[i] = row[i]
     for t in range(update.tree.size):
         leaves = leaf_ids[update.tree[t], start:stop]
         values = update.values[t]
-        raised = out[update.plus[t], out_start:out_stop]
+        raised = new_scores[update.plus[t], start:stop]
         if update.minus[t] == CLASSIC:
             for i in range(n):
                 raised[i] += values[leaves[i]]
         else:
-            lowered = out[update.minus[t], out_start:out_stop]
+            lowered = new_scores[update.minus[t], start:stop]
             for i in range(n):
                 value = values[leaves[i]]
                 raised[i] += value
@@ -153,50 +152,20 @@ def _add_update(scores, leaf_ids, update, start, stop, out, out_start):
 
 @kernel
 def _apply_blocks(
-    scores,
-    labels,
-    weights,
-    leaf_ids,
-    update,
-    is_trial,
-    new_scores,
-    probabilities,
-    block_losses,
-    first_block,
-    last_block,
+    scores, labels, weights, leaf_ids, update, new_scores, probabilities, block_losses, first_block, last_block
 ):
-    """New scores, their softmax and the class losses of some blocks of samples.
-
-    In a trial only the losses are wanted: `new_scores` and `probabilities` are work space of the size of one block.
-    """
+    """New scores, their softmax and the class losses of some blocks of samples."""
     n_samples = scores.shape[1]
     log_normaliser = np.empty(ROWS_PER_BLOCK)
     for block in range(first_block, last_block):
         start = block * ROWS_PER_BLOCK
         stop = min(start + ROWS_PER_BLOCK, n_samples)
-        out_start = 0 if is_trial else start
-        out_stop = out_start + stop - start
-        _add_update(scores, leaf_ids, update, start, stop, new_scores, out_start)
-        softmax_block(new_scores, probabilities, log_normaliser, out_start, out_stop)
+        _add_update(scores, leaf_ids, update, start, stop, new_scores)
+        softmax_block(new_scores, probabilities, log_normaliser, start, stop)
         block_losses[block] = 0.0
-        for i in range(stop - start):
-            k = labels[start + i]
-            block_losses[block, k] += weights[start + i] * (log_normaliser[i] - new_scores[k, out_start + i])
-
-
-def trial_losses(
-    scores: Floats, labels: Integers, weights: Floats, leaf_ids: AnyArray, update: Update, workers: Workers
-) -> Floats:
-    """Class losses that the scores would have after the update, shape (n_classes,)."""
-    n_classes, n_samples = scores.shape
-    block_losses = np.empty((count_blocks(n_samples), n_classes))
-
-    def try_blocks(first: int, last: int) -> None:
-        spare = np.empty((2, n_classes, ROWS_PER_BLOCK))
-        _apply_blocks(scores, labels, weights, leaf_ids, update, True, spare[0], spare[1], block_losses, first, last)
-
-    workers.over_rows(n_samples, try_blocks)
-    return block_losses.sum(axis=0)
+        for i in range(start, stop):
+            k = labels[i]
+            block_losses[block, k] += weights[i] * (log_normaliser[i - start] - new_scores[k, i])
 
 
 def apply_update(
@@ -220,7 +189,7 @@ def apply_update(
     workers.over_rows(
         n_samples,
         lambda first, last: _apply_blocks(
-            scores, labels, weights, leaf_ids, update, False, new_scores, probabilities, block_losses, first, last
+            scores, labels, weights, leaf_ids, update, new_scores, probabilities, block_losses, first, last
         ),
     )
     return block_losses.sum(axis=0)

@@ -12,7 +12,7 @@ exponential a leaf.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -71,8 +71,47 @@ class LeafRenewal:
         self._before: tuple[int, AnyArray] | None = None
         self._growth = np.ones((2, n_nodes))
 
+    def renew_trees(self, classes: Sequence[int], trees: Sequence[int], leaf_ids: AnyArray) -> Floats:
+        """Set the leaf values of the next trees, one after the other; no class comes twice.
+
+        Parameters
+        ----------
+        classes : sequence of int
+        trees : sequence of int
+            Rows of `leaf_ids`, one for each class.
+        leaf_ids : array of uint16, shape (n_grown, n_samples)
+            The leaf of every sample in every tree.
+
+        Returns
+        -------
+        values : array of shape (n_trees, n_nodes)
+        """
+        if self._workers.n_threads > 1 and self._labels.size >= ROWS_WORTH_THREADS:
+            return np.array([self.renew(k, leaf_ids[tree]) for k, tree in zip(classes, trees, strict=True)])
+        class_before, leaves_before = self._before or (classes[0], leaf_ids[trees[0]])
+        values = np.empty((len(classes), self._block_sums.shape[1]))
+        _renew_trees(
+            self._labels,
+            self._weights,
+            self._probabilities,
+            class_before,
+            leaves_before,
+            np.array(classes, dtype=np.int64),
+            np.array(trees, dtype=np.int64),
+            leaf_ids,
+            self._base,
+            self._rules,
+            self._other_mass,
+            self._base_mass,
+            self._block_sums,
+            self._growth,
+            values,
+        )
+        self._before = (classes[-1], leaf_ids[trees[-1]])
+        return values
+
     def renew(self, k: int, leaf_ids: AnyArray) -> Floats:
-        """Set the leaf values of the next tree, which is of class `k`; no class comes twice.
+        """Set the leaf values of the next tree, which is of class `k`, in all threads.
 
         Parameters
         ----------
@@ -114,6 +153,54 @@ class LeafRenewal:
         _set_values(sums, self._rules, values, self._growth)
         self._before = (k, leaf_ids)
         return values
+
+
+@kernel
+def _renew_trees(
+    labels,
+    weights,
+    probabilities,
+    class_before,
+    leaves_before,
+    classes,
+    trees,
+    leaf_ids,
+    base,
+    rules,
+    other_mass,
+    base_mass,
+    block_sums,
+    growth,
+    values,
+):
+    """Set the leaf values of some trees in one thread."""
+    sums = np.empty(block_sums.shape[1:])
+    for t in range(classes.size):
+        k = classes[t]
+        leaves = leaf_ids[trees[t]]
+        _renew_blocks(
+            labels,
+            weights,
+            probabilities[class_before],
+            leaves_before,
+            growth,
+            other_mass,
+            base_mass,
+            probabilities[k],
+            leaves,
+            k,
+            base,
+            block_sums,
+            0,
+            block_sums.shape[0],
+        )
+        clear(sums)
+        for block in range(block_sums.shape[0]):
+            for leaf in range(sums.shape[0]):
+                sums[leaf, 0] += block_sums[block, leaf, 0]
+                sums[leaf, 1] += block_sums[block, leaf, 1]
+        _set_values(sums, rules, values[t], growth)
+        class_before, leaves_before = k, leaves
 
 
 @kernel

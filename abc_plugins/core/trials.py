@@ -1,0 +1,82 @@
+"""What a round with a candidate base would do to the training loss, without doing it.
+
+A step multiplies the mass exp(score) of a class by the exponential of a leaf value. In units of their sum before the
+step masses are probabilities, and the loss of a sample rises by log(sum of the masses after the step) minus the rise
+of the score of its own class: one exponential a leaf and two a sample, whatever the number of classes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from abc_plugins.core.arrays import AnyArray, Floats, Integers
+from abc_plugins.core.jit import kernel
+from abc_plugins.core.leaves import Update
+from abc_plugins.core.losses import exp_clamped
+from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers, count_blocks
+
+_LARGEST_RISE = 690.0
+"""A step beyond this counts as this, so that masses stay finite: it is out of all proportion either way."""
+
+
+def trial_rise(
+    probabilities: Floats, labels: Integers, weights: Floats, leaf_ids: AnyArray, update: Update, workers: Workers
+) -> float:
+    """Rise of the total training loss if the update of a round with a base class were applied.
+
+    Parameters
+    ----------
+    probabilities : array of shape (n_classes, n_samples)
+        Softmax of the scores before the round.
+    labels, weights : arrays of shape (n_samples,)
+    leaf_ids : array of uint16, shape (n_grown, n_samples)
+    update : Update
+        A tree for every class but the base, in the order of the classes.
+    workers : Workers
+    """
+    n_samples = labels.size
+    rises = np.clip(update.values, -_LARGEST_RISE, _LARGEST_RISE)
+    growth = np.exp(rises)
+    block_rises = np.empty(count_blocks(n_samples))
+    base = int(update.minus[0])
+    workers.over_rows(
+        n_samples,
+        lambda first, last: _try_blocks(
+            probabilities, labels, weights, leaf_ids, update.tree, base, rises, growth, block_rises, first, last
+        ),
+    )
+    return float(block_rises.sum())
+
+
+@kernel
+def _try_blocks(
+    probabilities, labels, weights, leaf_ids, tree, base, rises, growth, block_rises, first_block, last_block
+):
+    """Rise of the loss of some blocks of samples."""
+    mass = np.empty(ROWS_PER_BLOCK)
+    base_rise = np.empty(ROWS_PER_BLOCK)
+    own_rise = np.empty(ROWS_PER_BLOCK)
+    for block in range(first_block, last_block):
+        start = block * ROWS_PER_BLOCK
+        stop = min(start + ROWS_PER_BLOCK, labels.size)
+        n = stop - start
+        label = labels[start:stop]
+        mass[:] = 0.0
+        base_rise[:] = 0.0
+        for t in range(tree.size):
+            p = probabilities[t + (t >= base), start:stop]
+            leaves = leaf_ids[tree[t], start:stop]
+            for i in range(n):
+                leaf = leaves[i]
+                mass[i] += p[i] * growth[t, leaf]
+                base_rise[i] -= rises[t, leaf]
+        p = probabilities[base, start:stop]
+        for i in range(n):
+            base_rise[i] = min(max(base_rise[i], -_LARGEST_RISE), _LARGEST_RISE)
+            mass[i] += p[i] * exp_clamped(base_rise[i])
+        for i in range(n):
+            t = label[i] - (label[i] > base)
+            own_rise[i] = base_rise[i] if label[i] == base else rises[t, leaf_ids[tree[t], start + i]]
+        block_rises[block] = 0.0
+        for i in range(n):
+            block_rises[block] += weights[start + i] * (np.log(mass[i]) - own_rise[i])
