@@ -53,10 +53,11 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         After a search keep the base class for this many rounds, g.
     warmup : int, default=0
         Number of classic rounds before the first search, w.
-    base_choice : {"overdue", "worst"}, default="worst"
+    base_choice : {"drawn", "overdue", "worst"}, default="drawn"
         Which classes are tried first: with "worst", the paper's rule, those with the largest training loss; with
         "overdue" those with the largest training loss times the square root of the number of rounds since they
-        were the base.
+        were the base; with "drawn" classes drawn at random, with a probability in proportion to the square of their
+        training loss. The draws are the same in every fit, whatever `random_state` is.
     min_samples_leaf : float, default=10
         Smallest total weight of the samples of a leaf: their number if there are no weights.
     min_child_weight : float, default=0.0
@@ -141,7 +142,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         search: int | str = 1,
         gap: int = 0,
         warmup: int = 0,
-        base_choice: str = "worst",
+        base_choice: str = "drawn",
         min_samples_leaf: float = 10,
         min_child_weight: float = 0.0,
         reg_lambda: float = 0.0,

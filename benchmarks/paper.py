@@ -31,7 +31,8 @@ NAMES = ("data", "rows", "rounds", "params")
 """What tells a cell from the others."""
 
 PAPER: dict[str, Any] = {
-    "leaf_values": "paper", "leaf_clip": 50.0, "guard": False, "trim": 0.0, "min_samples_leaf": 10, "max_bins": 255,
+    "base_choice": "worst", "leaf_values": "paper", "leaf_clip": 50.0, "guard": False, "trim": 0.0,
+    "min_samples_leaf": 10, "max_bins": 255,
 }  # fmt: skip
 SEARCHES = (1, 2, 3, 4, "all")
 GAPS = (0, 5, 10, 20, 100, 200, 500)

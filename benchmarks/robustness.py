@@ -37,18 +37,20 @@ SPLITS = 5
 NO_EXHAUSTIVE = ("leaf99",)  # 4,851 trees a round
 SEQUENTIAL = {"leaf_values": "sequential"}
 CHEAP = {"search": 1, "gap": 0, "warmup": 0}
+WORST = {"base_choice": "worst"}
 CONTENDERS: dict[str, dict[str, Any]] = {
     "robustlogit": {"method": "robustlogit", "leaf_values": "paper"},
     "robustlogit, sequential": {"method": "robustlogit", **SEQUENTIAL},
-    "paper s=2 g=10 w=10": {"leaf_values": "paper", "search": 2, "gap": 10, "warmup": 10},
-    "exhaustive": {"leaf_values": "paper", "search": "all", "gap": 0, "warmup": 0},
-    "sequential s=1 g=0 w=0": {**SEQUENTIAL, **CHEAP},
-    "sequential s=1 g=0 w=0 overdue": {**SEQUENTIAL, **CHEAP, "base_choice": "overdue"},
-    "sequential s=1 g=0 w=10": {**SEQUENTIAL, **CHEAP, "warmup": 10},
-    "sequential s=2 g=10 w=10": {**SEQUENTIAL, "search": 2, "gap": 10, "warmup": 10},
-    "sequential s=1 g=0 w=0 clip 4": {**SEQUENTIAL, **CHEAP, "leaf_clip": 4.0},
-    "sequential s=1 g=0 w=0 reg_lambda 1": {**SEQUENTIAL, **CHEAP, "reg_lambda": 1.0},
-    "sequential s=1 g=0 w=0 min_child_weight 0.1": {**SEQUENTIAL, **CHEAP, "min_child_weight": 0.1},
+    "paper s=2 g=10 w=10": {"leaf_values": "paper", "search": 2, "gap": 10, "warmup": 10, **WORST},
+    "exhaustive": {"leaf_values": "paper", "search": "all", "gap": 0, "warmup": 0, **WORST},
+    "default": {},
+    "worst": {**SEQUENTIAL, **CHEAP, **WORST},
+    "overdue": {**SEQUENTIAL, **CHEAP, "base_choice": "overdue"},
+    "worst, w=10": {**SEQUENTIAL, **CHEAP, **WORST, "warmup": 10},
+    "worst, s=2 g=10 w=10": {**SEQUENTIAL, "search": 2, "gap": 10, "warmup": 10, **WORST},
+    "worst, clip 4": {**SEQUENTIAL, **CHEAP, **WORST, "leaf_clip": 4.0},
+    "worst, reg_lambda 1": {**SEQUENTIAL, **CHEAP, **WORST, "reg_lambda": 1.0},
+    "worst, min_child_weight 0.1": {**SEQUENTIAL, **CHEAP, **WORST, "min_child_weight": 0.1},
 }
 
 
@@ -58,6 +60,7 @@ STOPPED = {"early_stopping_rounds": 100, "eval_metric": "error"}
 STOPPED_CONTENDERS: dict[str, dict[str, Any]] = {
     "robustlogit": {"method": "robustlogit", "leaf_values": "paper", **STOPPED},
     "default": STOPPED,
+    "worst": {**WORST, **STOPPED},
     "overdue": {"base_choice": "overdue", **STOPPED},
 }
 
@@ -108,21 +111,26 @@ def run_cell(cell: dict[str, Any]) -> dict[str, Any]:
 
 
 def letter_cells() -> Iterable[dict[str, Any]]:
-    """The grid on letter: exhaustive search first, then failures without any cure, then everything cheaper."""
+    """The grid on letter: exhaustive search first, then failures without any cure, then everything cheaper.
+
+    The base is one of the s worst classes, as in the paper; a few cells in the end draw it as the default does.
+    """
     for method, leaf_values in itertools.product(METHODS, ("paper", "sequential")):
-        yield _cell(method=method, leaf_values=leaf_values, search="all", gap=0, warmup=0)
+        yield _cell(method=method, leaf_values=leaf_values, search="all", gap=0, warmup=0, **WORST)
     for method, s, g in itertools.product(METHODS, (1, 2), (0, 5, 10)):
-        yield _cell(
-            method=method, leaf_values="paper", search=s, gap=g, warmup=0, leaf_clip=None, guard=False
-        )  # the paper's failure
-        yield _cell(method=method, leaf_values="sequential", search=s, gap=g, warmup=0, leaf_clip=None, guard=False)
+        bare = {"search": s, "gap": g, "warmup": 0, "leaf_clip": None, "guard": False, **WORST}
+        yield _cell(method=method, leaf_values="paper", **bare)  # the paper's failure
+        yield _cell(method=method, leaf_values="sequential", **bare)
     grid = itertools.product(
         ("sequential", "paper"), METHODS, (1, 2, 3), (0, 5, 10, 20, 100), (0, 10, 100), (50.0, None, 4.0)
     )
     for leaf_values, method, s, g, w, clip in grid:
-        yield _cell(method=method, leaf_values=leaf_values, search=s, gap=g, warmup=w, leaf_clip=clip)
+        yield _cell(method=method, leaf_values=leaf_values, search=s, gap=g, warmup=w, leaf_clip=clip, **WORST)
     for leaf_values, method, g, w in itertools.product(("sequential", "paper"), METHODS, (10, 20, 100), (0, 10)):
-        yield _cell(method=method, leaf_values=leaf_values, search="all", gap=g, warmup=w, leaf_clip=50.0)
+        yield _cell(method=method, leaf_values=leaf_values, search="all", gap=g, warmup=w, leaf_clip=50.0, **WORST)
+    for method, s, g, w in itertools.product(METHODS, (1, 2, 3), (0, 5, 10, 20, 100), (0, 10)):
+        drawn = {"search": s, "gap": g, "warmup": w, "leaf_clip": 50.0, "base_choice": "drawn"}
+        yield _cell(method=method, **SEQUENTIAL, **drawn)
 
 
 def set_cells() -> Iterable[dict[str, Any]]:
@@ -133,7 +141,7 @@ def set_cells() -> Iterable[dict[str, Any]]:
 
 
 def stopped_cells() -> Iterable[dict[str, Any]]:
-    """The default, overdue bases and robustlogit, all stopped early."""
+    """The default, other choices of the base, and robustlogit, all stopped early."""
     for name, split, (label, params) in itertools.product(SETS, range(SPLITS), STOPPED_CONTENDERS.items()):
         yield {**_cell(**params), "data": name, "split": split, "rounds": STOPPED_ROUNDS, "label": label}
 
@@ -185,23 +193,27 @@ def report_letter(results: Sequence[dict[str, Any]]) -> None:
     print(f"Exhaustive search: {exhaustive}\n")
     rows = []
     grid = [one for one in results if _is_in_grid(one)]
-    groups = itertools.product(METHODS, ("paper", "sequential"), ("50", "None", "4"), ("g <= 20", "g = 100"))
-    for method, leaf_values, clip, gaps in groups:
+    groups = itertools.product(
+        METHODS, ("paper", "sequential"), ("worst", "drawn"), ("50", "None", "4"), ("g <= 20", "g = 100")
+    )
+    for method, leaf_values, base_choice, clip, gaps in groups:
         cells = [
             one for one in grid
             if one["params"]["method"] == method and one["params"]["leaf_values"] == leaf_values
+            and one["params"]["base_choice"] == base_choice
             and _clip(one) == clip and (one["params"]["gap"] <= 20) == (gaps == "g <= 20")
         ]  # fmt: skip
         if cells:
             worst = max(cells, key=lambda one: one["errors"])
             rows.append([
-                method, leaf_values, clip, gaps, str(len(cells)), str(int(np.median([one["errors"] for one in cells]))),
+                method, leaf_values, base_choice, clip, gaps, str(len(cells)),
+                str(int(np.median([one["errors"] for one in cells]))),
                 f"{worst['errors']} ({worst['errors'] / exhaustive[method]:.2f})",
                 "s={search} g={gap} w={warmup}".format(**worst["params"]),
                 f"{max(one['largest_rise'] for one in cells):.2g}", str(sum(one["guarded"] for one in cells)),
             ])  # fmt: skip
-    header = ["method", "leaf values", "clip", "gap", "cells", "median errors", "worst (/ exhaustive)", "worst at",
-              "largest rise", "guarded rounds"]  # fmt: skip
+    header = ["method", "leaf values", "base", "clip", "gap", "cells", "median errors", "worst (/ exhaustive)",
+              "worst at", "largest rise", "guarded rounds"]  # fmt: skip
     print_table(header, rows)
     print("\nWithout guard and clip:\n")
     bare = [one for one in results if not one["params"].get("guard", True)]
@@ -267,7 +279,7 @@ def report_verdicts(results: Sequence[dict[str, Any]]) -> None:
 
 
 def report_stopped(results: Sequence[dict[str, Any]]) -> None:
-    """The default and overdue bases against robustlogit, all stopped early."""
+    """The default and other choices of the base against robustlogit, all stopped early."""
     errors = {(one["data"], one["label"], one["split"]): one["errors"] for one in results}
     others = [label for label in STOPPED_CONTENDERS if label != "robustlogit"]
     rows = []
@@ -332,6 +344,7 @@ def draw_letter(results: Sequence[dict[str, Any]], path: Path) -> None:
                 one["errors"] for one in results
                 if one["params"]["method"] == method and one["params"]["leaf_values"] == leaf_values
                 and _clip(one) == clip and one["params"]["warmup"] == warmup and _is_in_grid(one)
+                and one["params"]["base_choice"] == "worst"
             ]  # fmt: skip
             where = position + random.uniform(-0.3, 0.3, len(cells))
             label = f"w={warmup}" if position == 0 else None

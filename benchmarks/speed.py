@@ -34,9 +34,9 @@ ROUNDS = {"letter10k": 100, "mnist10k": 20, "covtype": 30}
 SYNTHETIC_ROUNDS = 10
 PEERS = ("lightgbm", "xgboost", "sklearn")
 CHEAP = {"search": 1, "gap": 0, "warmup": 0}
-PAPER = {"search": 2, "gap": 10, "warmup": 10, "leaf_values": "paper"}
+PAPER = {"search": 2, "gap": 10, "warmup": 10, "base_choice": "worst", "leaf_values": "paper"}
 NATIVE: dict[str, dict[str, Any]] = {
-    "native s=1 g=0 paper": {**CHEAP, "leaf_values": "paper"},
+    "native s=1 g=0 paper": {**PAPER, **CHEAP},
     "native s=1 g=0 sequential": {**CHEAP, "leaf_values": "sequential"},
     "native s=2 g=10 w=10 paper": PAPER,
 }

@@ -41,7 +41,7 @@ def fit_cell(cell: dict[str, Any]) -> dict[str, Any]:
     from abc_plugins import ABCBoostClassifier
 
     X, y, X_test, y_test = split_data(cell["data"], cell["split"])
-    settings = {"search": 1, "gap": 0, "warmup": 0, "leaf_values": "sequential", "n_jobs": 1}
+    settings = {"search": 1, "gap": 0, "warmup": 0, "base_choice": "worst", "leaf_values": "sequential", "n_jobs": 1}
     ABCBoostClassifier(n_estimators=1, **settings, **cell["params"]).fit(X, y)  # compiles or loads the kernels
     started = time.process_time()
     model = ABCBoostClassifier(n_estimators=cell["rounds"], **settings, **cell["params"]).fit(X, y)

@@ -7,6 +7,7 @@ class, nu the shrinkage, J the number of leaves, s, g, w the search, the gap and
 
 import math
 from dataclasses import dataclass, field
+from random import Random
 
 import numpy as np
 
@@ -31,6 +32,7 @@ class Settings:
     search: int | str = 2
     gap: int = 10
     warmup: int = 10
+    base_choice: str = "worst"
     min_samples_leaf: float = 10
     min_child_weight: float = 0.0
     reg_lambda: float = 0.0
@@ -116,13 +118,25 @@ def worst_classes(losses, s):
     return worst
 
 
+def drawn_classes(m, losses, s):
+    """The s classes that arrive first in round m: waiting times divided by the squared losses; NaN is infinite."""
+    random = Random(m)
+    arrivals = []
+    for k, loss in enumerate(losses):
+        wait = -math.log(1.0 - random.random())
+        loss = math.inf if math.isnan(loss) else loss
+        arrivals.append((wait / loss / loss if loss > 0 else math.inf, k))
+    return [k for _, k in sorted(arrivals)[:s]]
+
+
 def round_candidates(m, losses, last_base, settings):
     """Classes to try as base in round m (counted from 0); none: a classic round."""
     K, s, g, w = len(losses), settings.search, settings.gap, settings.warmup
     if not settings.adaptive or K == 2 or m < w:
         return []
     if last_base is None or (m - w) % (g + 1) == 0:
-        return worst_classes(losses, K if s == "all" else s)
+        s = K if s == "all" else s
+        return drawn_classes(m, losses, s) if settings.base_choice == "drawn" else worst_classes(losses, s)
     return [last_base]
 
 

@@ -34,8 +34,9 @@ OPTIONS = {
 VARIANTS = {
     "paper": {},
     "sequential": {"leaf_values": "sequential"},
-    "worst class": {"search": 1, "gap": 0, "warmup": 0},
+    "worst class": {"base_choice": "worst", "search": 1, "gap": 0, "warmup": 0},
     "overdue": {"base_choice": "overdue", "search": 1, "gap": 0},
+    "drawn": {"base_choice": "drawn", "search": 1, "gap": 0},
     "classic": {"method": "mart"},
     "sampling": {"subsample": 0.6, "colsample": 0.5},
     "unguarded": {"guard": False, "learning_rate": 1.0},

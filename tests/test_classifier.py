@@ -597,7 +597,7 @@ def test_only_a_fitted_model_is_saved_and_only_a_model_is_loaded(tmp_path):
         ("leaf_values", "newton", ValueError, "one of 'paper', 'sequential'; got 'newton'"),
         ("guard", 1, TypeError, "True or False; got 1"),
         ("trim", 0.6, ValueError, "a number at least 0 and at most 0.5; got 0.6"),
-        ("base_choice", "best", ValueError, "one of 'worst', 'overdue'; got 'best'"),
+        ("base_choice", "best", ValueError, "one of 'worst', 'overdue', 'drawn'; got 'best'"),
         ("max_bins", 1, ValueError, "a whole number from 2 to 255; got 1"),
         ("max_bins", 256, ValueError, "a whole number from 2 to 255; got 256"),
         ("subsample", 0, ValueError, "a number larger than 0 and at most 1; got 0"),

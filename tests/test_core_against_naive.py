@@ -41,7 +41,7 @@ class Case:
 
 
 def draw_case(number):
-    """Every K from 2 to 8 with every method, and the other options drawn."""
+    """Every K from 2 to 8 with every method and both choices of the base, and the other options drawn."""
     rng = np.random.default_rng(number)
     n_classes = 2 + number % 7
     settings = {
@@ -57,6 +57,7 @@ def draw_case(number):
         "reg_lambda": float(rng.choice([0.0, 0.0, 0.9])),
         "leaf_clip": [None, 50.0, 1.5][rng.integers(3)],
         "leaf_values": str(rng.choice(["paper", "paper", "sequential"])),
+        "base_choice": ["worst", "drawn"][number // 28],
     }
     weights = [None, "real", "integer", "zeros"][rng.integers(4)]
     return Case(n_classes, weights, float(rng.choice([0.0, 0.15])), number, settings)
@@ -65,7 +66,7 @@ def draw_case(number):
 CASES = [draw_case(number) for number in range(56)]
 
 
-PAPER = {"search": 2, "gap": 10, "warmup": 10, "leaf_values": "paper"}
+PAPER = {"search": 2, "gap": 10, "warmup": 10, "base_choice": "worst", "leaf_values": "paper"}
 """What the oracle does unless it is told otherwise."""
 
 

@@ -15,7 +15,7 @@ from abc_plugins.core import schedule as schedule_module
 from abc_plugins.core.schedule import CLASSIC, BaseClassSchedule, RoundPlan
 
 # Few distinct values make ties common.
-LOSSES = st.sampled_from([0.0, 0.5, 1.0, 1.5, 2.0, math.inf, math.nan]) | st.floats(0, 1e6)
+LOSSES = st.sampled_from([0.0, 0.5, 1.0, 1.5, 2.0, 5e-324, 1e200, math.inf, math.nan]) | st.floats(0, 1e6)
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class Drive:
     search: int | str
     gap: int
     warmup: int
+    base_choice: str
     adaptive: bool
     class_losses: list
     trial_losses: list
@@ -34,7 +35,12 @@ class Drive:
 
     def schedule(self):
         return BaseClassSchedule(
-            self.n_classes, search=self.search, gap=self.gap, warmup=self.warmup, adaptive=self.adaptive
+            self.n_classes,
+            search=self.search,
+            gap=self.gap,
+            warmup=self.warmup,
+            base_choice=self.base_choice,
+            adaptive=self.adaptive,
         )
 
     def of_round(self, m):
@@ -52,6 +58,7 @@ def drives(draw):
         search=draw(st.integers(1, n_classes) | st.just("all")),
         gap=draw(st.integers(0, 5)),
         warmup=draw(st.integers(0, 5)),
+        base_choice=draw(st.sampled_from(["worst", "drawn"])),
         adaptive=draw(st.booleans()),
         class_losses=draw(per_round),
         trial_losses=draw(per_round),
@@ -63,7 +70,11 @@ def drives(draw):
 def naive_bases(drive):
     """Candidates and base of every round, by the oracle."""
     settings = naive.Settings(
-        "abcmart" if drive.adaptive else "mart", search=drive.search, gap=drive.gap, warmup=drive.warmup
+        "abcmart" if drive.adaptive else "mart",
+        search=drive.search,
+        gap=drive.gap,
+        warmup=drive.warmup,
+        base_choice=drive.base_choice,
     )
     base, history = None, []
     for m, losses in enumerate(drive.class_losses):
@@ -107,6 +118,34 @@ def test_overdue_classes_come_first(drive):
         if len(plan.candidates) > 1 or (plan.candidates and drive.gap == 0):
             assert list(plan.candidates) == naive.worst_classes(dues, len(plan.candidates))
         waited = [1 if k == base else age + 1 for k, age in enumerate(waited)]
+
+
+def test_classes_are_drawn_in_proportion_to_squared_losses():
+    losses = [1.0, 2.0, 0.0, 3.0]
+    schedule = BaseClassSchedule(4, search=2, gap=0, warmup=0, base_choice="drawn")
+    n_rounds = 4000
+    firsts, seconds = np.zeros((2, 4))
+    for _ in range(n_rounds):
+        first, second = schedule.plan(losses).candidates
+        firsts[first] += 1
+        seconds[second] += 1
+        schedule.record(first)
+    shares = np.array([1, 4, 0, 9]) / 14
+    np.testing.assert_allclose(firsts / n_rounds, shares, atol=4 * np.sqrt(0.25 / n_rounds))
+    # Drawn without replacement: second is k with the share of j times that of k among the others, for every j first.
+    others = [sum(shares[j] * shares[k] / (1 - shares[j]) for j in range(4) if j != k) for k in range(4)]
+    np.testing.assert_allclose(seconds / n_rounds, others, atol=4 * np.sqrt(0.25 / n_rounds))
+
+
+def test_draws_are_those_of_the_round():
+    """Not of what was asked before, nor of the process: written down, as models depend on them."""
+    schedule = BaseClassSchedule(5, search=1, gap=0, warmup=0, base_choice="drawn")
+    bases = []
+    for _ in range(12):
+        schedule.plan([1.0, 1.0, 1.0, 1.0, 1.0])
+        bases += schedule.plan([1.0, 1.0, 1.0, 1.0, 1.0]).candidates
+        schedule.record(bases[-1])
+    assert bases == [3, 0, 2, 0, 4, 0, 4, 3, 4, 4, 3, 0]
 
 
 def test_equally_bad_classes_take_turns():

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 from abc_plugins.core.checks import check_choice, check_integer, fail
 
-BASE_CHOICES = ("worst", "overdue")
+BASE_CHOICES = ("worst", "overdue", "drawn")
 
 CLASSIC = -1
 """Recorded as the base of a round without a base class: every class grew a tree of its own."""
@@ -56,10 +57,12 @@ class BaseClassSchedule:
         g: after a search, keep its base for this many rounds.
     warmup : int, default=10
         w: classic rounds before the first search.
-    base_choice : {"worst", "overdue"}, default="worst"
+    base_choice : {"worst", "overdue", "drawn"}, default="worst"
         "worst", the paper's rule: classes with the largest training loss first. "overdue": those with the largest
         product of the training loss and the square root of the number of rounds since the class was the base, so that
-        all classes get their turn, and those with much loss more often.
+        all classes get their turn, and those with much loss more often. "drawn": classes drawn at random, with a
+        probability in proportion to the square of their training loss. A draw depends on nothing but the losses and
+        the number of the round: the same losses make the same schedule.
     adaptive : bool, default=True
         False makes every round classic (MART and robust LogitBoost). Two classes have only one free score, so
         that the base makes no difference: every round is classic then, too.
@@ -170,9 +173,23 @@ class BaseClassSchedule:
 
     def _first_classes(self, class_losses: Sequence[float]) -> tuple[int, ...]:
         """The s classes that are first in line to be the base; ties go to the smaller class index."""
-        ages = self._ages() if self.base_choice == "overdue" else [1] * self.n_classes
-        order = sorted(range(self.n_classes), key=lambda k: (-_comparable(class_losses[k]) * math.sqrt(ages[k]), k))
+        losses = [_comparable(loss) for loss in class_losses]
+        if self.base_choice == "drawn":
+            places = self._arrivals(losses)
+        else:
+            ages = self._ages() if self.base_choice == "overdue" else [1] * self.n_classes
+            places = [-loss * math.sqrt(age) for loss, age in zip(losses, ages, strict=True)]
+        order = sorted(range(self.n_classes), key=lambda k: (places[k], k))
         return tuple(order[: self.n_candidates])
+
+    def _arrivals(self, losses: Sequence[float]) -> list[float]:
+        """Arrival times in a race: who comes first is drawn in proportion to squared losses, and so is who comes next.
+
+        Exponential waiting times do that. The generator is Python's own, whose numbers no release changes.
+        """
+        random = Random(len(self._bases))
+        waits = [-math.log(1.0 - random.random()) for _ in losses]
+        return [wait / loss / loss if loss > 0.0 else math.inf for wait, loss in zip(waits, losses, strict=True)]
 
     def _ages(self) -> list[int]:
         """Rounds since each class was the base, this one included; since before the first round if it never was."""

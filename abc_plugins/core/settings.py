@@ -25,7 +25,7 @@ class Settings:
     search: int | str = 1
     gap: int = 0
     warmup: int = 0
-    base_choice: str = "worst"
+    base_choice: str = "drawn"
     min_samples_leaf: float = 10
     min_child_weight: float = 0.0
     reg_lambda: float = 0.0
