@@ -187,7 +187,7 @@ def test_asking_changes_nothing(drive):
 
 
 @given(drives())
-def test_a_search_tries_distinct_classes_none_better_than_the_others(drive):
+def test_a_search_tries_distinct_classes_and_the_worst_unless_drawn(drive):
     schedule = drive.schedule()
     for m, losses in enumerate(drive.class_losses):
         plan, base = advance(schedule, *drive.of_round(m))
@@ -197,7 +197,8 @@ def test_a_search_tries_distinct_classes_none_better_than_the_others(drive):
         assert len(set(plan.candidates)) == len(plan.candidates) == schedule.n_candidates
         as_numbers = np.nan_to_num(losses, nan=math.inf, posinf=math.inf)
         others = set(range(drive.n_classes)) - set(plan.candidates)
-        assert all(as_numbers[k] <= as_numbers[list(plan.candidates)].min() for k in others)
+        worst = as_numbers[list(plan.candidates)].min()
+        assert drive.base_choice == "drawn" or all(as_numbers[k] <= worst for k in others)
 
 
 def test_the_example_of_the_documentation_runs():
