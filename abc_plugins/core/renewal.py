@@ -178,7 +178,7 @@ def _renew_trees(
     for t in range(classes.size):
         k = classes[t]
         leaves = leaf_ids[trees[t]]
-        _renew_blocks(
+        _sum_leaves(
             labels,
             weights,
             probabilities[class_before],
@@ -199,12 +199,18 @@ def _renew_trees(
             for leaf in range(sums.shape[0]):
                 sums[leaf, 0] += block_sums[block, leaf, 0]
                 sums[leaf, 1] += block_sums[block, leaf, 1]
-        _set_values(sums, rules, values[t], growth)
+        _find_values(sums, rules, values[t], growth)
         class_before, leaves_before = k, leaves
 
 
 @kernel
 def _set_values(sums, rules, values, growth):
+    """`_find_values` by itself, where sums come from several threads or processes."""
+    _find_values(sums, rules, values, growth)
+
+
+@part_of_kernel
+def _find_values(sums, rules, values, growth):
     """Leaf values of a tree, and what they multiply masses by."""
     newton_steps(sums, rules, values)
     for leaf in range(values.size):
@@ -215,6 +221,42 @@ def _set_values(sums, rules, values, growth):
 
 @kernel
 def _renew_blocks(
+    labels,
+    weights,
+    p_before,
+    leaves_before,
+    growth,
+    other_mass,
+    base_mass,
+    p_class,
+    leaves,
+    k,
+    base,
+    block_sums,
+    first_block,
+    last_block,
+):
+    """`_sum_leaves` by itself, for several threads."""
+    _sum_leaves(
+        labels,
+        weights,
+        p_before,
+        leaves_before,
+        growth,
+        other_mass,
+        base_mass,
+        p_class,
+        leaves,
+        k,
+        base,
+        block_sums,
+        first_block,
+        last_block,
+    )
+
+
+@part_of_kernel
+def _sum_leaves(
     labels,
     weights,
     p_before,
