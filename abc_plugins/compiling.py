@@ -59,8 +59,11 @@ def _use_all_kernels() -> None:
             ).fit(X, y, eval_set=[(X, y)])
             model.predict(X)
             model.predict(X[:1])
+    # Steps so long that the guard gives them up and goes back to the probabilities before.
+    ABCBoostClassifier(n_estimators=1, learning_rate=1e6, n_jobs=1).fit(dense, y)
     many = random.normal(size=(ROWS_WORTH_A_TEAM + 1, 1))
-    ABCBoostClassifier(n_estimators=1, n_jobs=2).fit(many, many[:, 0] > 0)
+    # More threads than trees: teams grow them, and all threads set their leaf values.
+    ABCBoostClassifier(n_estimators=1, n_jobs=4).fit(many, np.arange(len(many)) % 3)
 
 
 def _use_adapter_kernels() -> None:

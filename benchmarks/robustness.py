@@ -38,12 +38,13 @@ NO_EXHAUSTIVE = ("leaf99",)  # 4,851 trees a round
 SEQUENTIAL = {"leaf_values": "sequential"}
 CHEAP = {"search": 1, "gap": 0, "warmup": 0}
 WORST = {"base_choice": "worst"}
+DEFAULT = {"base_choice": "drawn"}  # in full: results of another default are not taken for it
 CONTENDERS: dict[str, dict[str, Any]] = {
     "robustlogit": {"method": "robustlogit", "leaf_values": "paper"},
     "robustlogit, sequential": {"method": "robustlogit", **SEQUENTIAL},
     "paper s=2 g=10 w=10": {"leaf_values": "paper", "search": 2, "gap": 10, "warmup": 10, **WORST},
     "exhaustive": {"leaf_values": "paper", "search": "all", "gap": 0, "warmup": 0, **WORST},
-    "default": {},
+    "default": DEFAULT,
     "worst": {**SEQUENTIAL, **CHEAP, **WORST},
     "overdue": {**SEQUENTIAL, **CHEAP, "base_choice": "overdue"},
     "worst, w=10": {**SEQUENTIAL, **CHEAP, **WORST, "warmup": 10},
@@ -59,7 +60,7 @@ STOPPED_ROUNDS = 1000
 STOPPED = {"early_stopping_rounds": 100, "eval_metric": "error"}
 STOPPED_CONTENDERS: dict[str, dict[str, Any]] = {
     "robustlogit": {"method": "robustlogit", "leaf_values": "paper", **STOPPED},
-    "default": STOPPED,
+    "default": {**DEFAULT, **STOPPED},
     "worst": {**WORST, **STOPPED},
     "overdue": {"base_choice": "overdue", **STOPPED},
 }
@@ -149,7 +150,7 @@ def stopped_cells() -> Iterable[dict[str, Any]]:
 def late_cells() -> Iterable[dict[str, Any]]:
     """Many more rounds than the training data can use."""
     for name, split in itertools.product(LATE_SETS, range(2)):
-        yield {**_cell(num_leaves=LATE_LEAVES), "data": name, "split": split, "rounds": LATE_ROUNDS}
+        yield {**_cell(num_leaves=LATE_LEAVES, **DEFAULT), "data": name, "split": split, "rounds": LATE_ROUNDS}
 
 
 def _cell(**params: Any) -> dict[str, Any]:

@@ -119,13 +119,15 @@ def worst_classes(losses, s):
 
 
 def drawn_classes(m, losses, s):
-    """The s classes that arrive first in round m: waiting times divided by the squared losses; NaN is infinite."""
+    """The s classes that arrive first in round m: waiting times over squared losses, in units of the largest loss."""
     random = Random(m)
+    losses = [math.inf if math.isnan(loss) else loss for loss in losses]
+    largest = max([loss for loss in losses if 0 < loss < math.inf] or [1.0])
     arrivals = []
     for k, loss in enumerate(losses):
         wait = -math.log(1.0 - random.random())
-        loss = math.inf if math.isnan(loss) else loss
-        arrivals.append((wait / loss / loss if loss > 0 else math.inf, k))
+        share = loss / largest
+        arrivals.append((wait / share / share if share > 0 else math.inf, k))
     return [k for _, k in sorted(arrivals)[:s]]
 
 

@@ -30,6 +30,22 @@ from abc_plugins.core.outer import outer
 print(outer(1), sum(outer.stats.cache_hits.values()))
 """
 
+COMPILE_ALL = """
+import importlib, pkgutil, sys
+sys.modules["lightgbm"] = sys.modules["xgboost"] = None
+from abc_plugins import core
+from abc_plugins.compiling import compile_kernels
+compile_kernels()
+kernels = {}
+for module in pkgutil.iter_modules(core.__path__):
+    for name, kernel in vars(importlib.import_module(f"abc_plugins.core.{module.name}")).items():
+        if hasattr(kernel, "signatures") and module.name != "driver":
+            kernels[name] = kernel
+called_by_kernels = {name for kernel in kernels.values() for name in kernel.py_func.__code__.co_names}
+for name in kernels.keys() - called_by_kernels:
+    print(name, len(kernels[name].signatures))
+"""
+
 
 @pytest.fixture
 def package(tmp_path):
@@ -76,3 +92,11 @@ def test_without_any_folder_for_the_cache_kernels_still_run(package):
     assert run(package, NUMBA_CACHE_DIR=nowhere, **home) == [20, 0]
     assert run(package, NUMBA_CACHE_DIR=nowhere, **home) == [20, 0]
     assert not list(package.rglob("*.nbi"))
+
+
+def test_all_kernels_are_compiled_ahead():
+    """Without LightGBM and XGBoost all but those of the adapters."""
+    done = subprocess.run([sys.executable, "-c", COMPILE_ALL], capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert len(lines) > 12
+    assert [line for line in lines if line.endswith(" 0")] == []

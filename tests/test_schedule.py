@@ -120,8 +120,9 @@ def test_overdue_classes_come_first(drive):
         waited = [1 if k == base else age + 1 for k, age in enumerate(waited)]
 
 
-def test_classes_are_drawn_in_proportion_to_squared_losses():
-    losses = [1.0, 2.0, 0.0, 3.0]
+@pytest.mark.parametrize("scale", [1.0, 1e-170, 1e300])
+def test_classes_are_drawn_in_proportion_to_squared_losses(scale):
+    losses = [scale, 2 * scale, 0.0, 3 * scale]
     schedule = BaseClassSchedule(4, search=2, gap=0, warmup=0, base_choice="drawn")
     n_rounds = 4000
     firsts, seconds = np.zeros((2, 4))
@@ -131,6 +132,7 @@ def test_classes_are_drawn_in_proportion_to_squared_losses():
         seconds[second] += 1
         schedule.record(first)
     shares = np.array([1, 4, 0, 9]) / 14
+    assert firsts[2] == 0
     np.testing.assert_allclose(firsts / n_rounds, shares, atol=4 * np.sqrt(0.25 / n_rounds))
     # Drawn without replacement: second is k with the share of j times that of k among the others, for every j first.
     others = [sum(shares[j] * shares[k] / (1 - shares[j]) for j in range(4) if j != k) for k in range(4)]
@@ -199,6 +201,7 @@ def test_a_search_tries_distinct_classes_and_the_worst_unless_drawn(drive):
         others = set(range(drive.n_classes)) - set(plan.candidates)
         worst = as_numbers[list(plan.candidates)].min()
         assert drive.base_choice == "drawn" or all(as_numbers[k] <= worst for k in others)
+        assert worst > 0.0 or all(as_numbers[k] < 1e-300 for k in others)  # without loss only when there is no other
 
 
 def test_the_example_of_the_documentation_runs():

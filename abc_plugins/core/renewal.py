@@ -47,7 +47,8 @@ class LeafRenewal:
     rules : LeafRules
     workers : Workers
     reduce : callable
-        Adds the sums of z and h of the leaves, shape (n_nodes, 2), to those that other processes have.
+        Adds the sums of z and h of the leaves, shape (n_nodes, 2), to those that other processes have; None if there
+        are none.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class LeafRenewal:
         n_nodes: int,
         rules: LeafRules,
         workers: Workers,
-        reduce: Callable[[Floats], Floats] = np.asarray,
+        reduce: Callable[[Floats], Floats] | None = None,
     ) -> None:
         n_samples = labels.size
         self._probabilities, self._labels, self._weights = probabilities, labels, weights
@@ -86,7 +87,8 @@ class LeafRenewal:
         -------
         values : array of shape (n_trees, n_nodes)
         """
-        if self._workers.n_threads > 1 and self._labels.size >= ROWS_WORTH_THREADS:
+        threaded = self._workers.n_threads > 1 and self._labels.size >= ROWS_WORTH_THREADS
+        if threaded or self._reduce is not None:
             return np.array([self.renew(k, leaf_ids[tree]) for k, tree in zip(classes, trees, strict=True)])
         class_before, leaves_before = self._before or (classes[0], leaf_ids[trees[0]])
         values = np.empty((len(classes), self._block_sums.shape[1]))
@@ -111,7 +113,7 @@ class LeafRenewal:
         return values
 
     def renew(self, k: int, leaf_ids: AnyArray) -> Floats:
-        """Set the leaf values of the next tree, which is of class `k`, in all threads.
+        """Set the leaf values of the next tree, which is of class `k`; no class comes twice.
 
         Parameters
         ----------
@@ -148,7 +150,9 @@ class LeafRenewal:
             add_up(0, count_blocks(n_samples))
         else:
             self._workers.over_rows(n_samples, add_up)
-        sums = self._reduce(self._block_sums.sum(axis=0))
+        sums = self._block_sums.sum(axis=0)
+        if self._reduce is not None:
+            sums = self._reduce(sums)
         values = np.empty(len(sums))
         _set_values(sums, self._rules, values, self._growth)
         self._before = (k, leaf_ids)

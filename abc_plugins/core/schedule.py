@@ -189,7 +189,9 @@ class BaseClassSchedule:
         """
         random = Random(len(self._bases))
         waits = [-math.log(1.0 - random.random()) for _ in losses]
-        return [wait / loss / loss if loss > 0.0 else math.inf for wait, loss in zip(waits, losses, strict=True)]
+        largest = max((loss for loss in losses if 0.0 < loss < math.inf), default=1.0)
+        speeds = [loss / largest for loss in losses]  # so that squares stay within the range of a float
+        return [wait / speed / speed if speed > 0.0 else math.inf for wait, speed in zip(waits, speeds, strict=True)]
 
     def _ages(self) -> list[int]:
         """Rounds since each class was the base, this one included; since before the first round if it never was."""
