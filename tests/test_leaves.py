@@ -194,6 +194,20 @@ def test_trees_may_be_renewed_in_lots(problem):
     np.testing.assert_array_equal(np.vstack([*lots, last]), together)
 
 
+def test_sums_of_other_processes_count_in_every_tree(problem):
+    scores, labels, weights, leaf_ids = problem
+    classes, leaf_ids = [0, 1, 3, 4], leaf_ids.astype(np.uint16)
+
+    def renewal():
+        arguments = softmax(scores), labels, weights, 2, 7, RULES, Workers(1)
+        return LeafRenewal(*arguments, reduce=lambda sums: sums + np.array([0.0, 5.0]))
+
+    one, other = renewal(), renewal()
+    values = one.renew_trees(classes, range(4), leaf_ids)
+    np.testing.assert_array_equal(values, [other.renew(k, leaf_ids[t]) for t, k in enumerate(classes)])
+    assert not np.isclose(values, renew(scores, labels, weights, classes, 2, leaf_ids, RULES)).all(axis=1).any()
+
+
 def test_renewal_after_enormous_steps_stays_a_number(problem):
     """Masses neither overflow nor lose the class whose turn it is."""
     scores, labels, weights, leaf_ids = problem
