@@ -51,6 +51,11 @@ def part_of_kernel(function: Kernel) -> Kernel:
     return numba.njit(nogil=True, error_model="numpy", inline="always")(function)
 
 
+def kernel_of(part: Kernel) -> Kernel:
+    """Make a part of kernels a kernel by itself, too."""
+    return kernel(part.py_func)  # type: ignore[attr-defined]
+
+
 def _tell_of_compilation(dispatcher: Any) -> None:
     """Say so once if kernels are not in the cache: the user is about to wait."""
     cache = dispatcher._cache

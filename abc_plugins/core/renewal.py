@@ -18,7 +18,7 @@ import numpy as np
 
 from abc_plugins.core.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.histogram import clear
-from abc_plugins.core.jit import kernel, part_of_kernel
+from abc_plugins.core.jit import kernel, kernel_of, part_of_kernel
 from abc_plugins.core.leaves import LeafRules, newton_steps
 from abc_plugins.core.losses import weight_if_unsolved
 from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers, count_blocks
@@ -207,12 +207,6 @@ def _renew_trees(
         class_before, leaves_before = k, leaves
 
 
-@kernel
-def _set_values(sums, rules, values, growth):
-    """`_find_values` by itself, where sums come from several threads or processes."""
-    _find_values(sums, rules, values, growth)
-
-
 @part_of_kernel
 def _find_values(sums, rules, values, growth):
     """Leaf values of a tree, and what they multiply masses by."""
@@ -221,42 +215,6 @@ def _find_values(sums, rules, values, growth):
         exponent = min(max(values[leaf], -_LARGEST_EXPONENT), _LARGEST_EXPONENT)
         growth[0, leaf] = np.exp(exponent)
         growth[1, leaf] = np.exp(-exponent)
-
-
-@kernel
-def _renew_blocks(
-    labels,
-    weights,
-    p_before,
-    leaves_before,
-    growth,
-    other_mass,
-    base_mass,
-    p_class,
-    leaves,
-    k,
-    base,
-    block_sums,
-    first_block,
-    last_block,
-):
-    """`_sum_leaves` by itself, for several threads."""
-    _sum_leaves(
-        labels,
-        weights,
-        p_before,
-        leaves_before,
-        growth,
-        other_mass,
-        base_mass,
-        p_class,
-        leaves,
-        k,
-        base,
-        block_sums,
-        first_block,
-        last_block,
-    )
 
 
 @part_of_kernel
@@ -329,3 +287,8 @@ def _derivatives(labels, weights, p_class, other_mass, base_mass, k, base, z, h)
         w = weight_if_unsolved(weights[i], residual, curvature)
         z[i] = w * residual
         h[i] = w * curvature
+
+
+# By themselves, where several threads or processes share the samples of a tree.
+_renew_blocks = kernel_of(_sum_leaves)
+_set_values = kernel_of(_find_values)
