@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from abc_plugins import ABCBoostClassifier, ModelFormatError
 from abc_plugins.callbacks import Callback
+from abc_plugins.core.settings import Settings
 
 QUICK = {"n_estimators": 6, "num_leaves": 4, "min_samples_leaf": 3, "warmup": 1, "gap": 1, "n_jobs": 1}
 
@@ -635,3 +636,9 @@ def test_any_number_of_jobs(data, n_jobs):
 def test_samples_and_labels_must_match(data):
     with pytest.raises(ValueError, match="X and y must have the same number of samples; got 80 rows and 79 labels"):
         quick().fit(data.X, data.y[:-1])
+
+
+def test_settings_have_the_defaults_of_the_classifier():
+    classifier, settings = ABCBoostClassifier(), Settings()
+    names = set(Settings.__dataclass_fields__) - {"seed"}
+    assert {name: getattr(settings, name) for name in names} == {name: getattr(classifier, name) for name in names}
