@@ -2,6 +2,7 @@
 
     python benchmarks/robustness.py letter --jobs 2        # one data set, every s, g, w, clip and leaf values
     python benchmarks/robustness.py sets --jobs 2          # many data sets and splits, few settings, paired tests
+    python benchmarks/robustness.py sets --only robustlogit default exhaustive --splits 5      # some of them
     python benchmarks/robustness.py stopped --jobs 2       # the default and robustlogit, stopped early
     python benchmarks/robustness.py late --jobs 2          # what hundreds of rounds too many do
     python benchmarks/robustness.py report                 # tables, and pictures into docs/images
@@ -33,7 +34,7 @@ SETS = (
     "letter", "pendigits", "optdigits", "satimage", "texture", "vowel", "wine_quality", "splice", "krkopt",
     "flavia_leaves", "soybean", "nursery", "shuttle", "gas_drift", "digits", "leaf99",
 )  # fmt: skip
-SPLITS = 5
+SPLITS = 10
 NO_EXHAUSTIVE = ("leaf99",)  # 4,851 trees a round
 SEQUENTIAL = {"leaf_values": "sequential"}
 CHEAP = {"search": 1, "gap": 0, "warmup": 0}
@@ -134,16 +135,17 @@ def letter_cells() -> Iterable[dict[str, Any]]:
         yield _cell(method=method, **SEQUENTIAL, **drawn)
 
 
-def set_cells() -> Iterable[dict[str, Any]]:
-    """All contenders on many data sets."""
-    for name, split, (label, params) in itertools.product(SETS, range(SPLITS), CONTENDERS.items()):
+def set_cells(labels: Sequence[str], n_splits: int) -> Iterable[dict[str, Any]]:
+    """Contenders on many data sets."""
+    for name, split, label in itertools.product(SETS, range(n_splits), labels):
+        params = CONTENDERS[label]
         if label != "exhaustive" or name not in NO_EXHAUSTIVE:
             yield {**_cell(**params), "data": name, "split": split, "label": label}
 
 
-def stopped_cells() -> Iterable[dict[str, Any]]:
+def stopped_cells(n_splits: int) -> Iterable[dict[str, Any]]:
     """The default, other choices of the base, and robustlogit, all stopped early."""
-    for name, split, (label, params) in itertools.product(SETS, range(SPLITS), STOPPED_CONTENDERS.items()):
+    for name, split, (label, params) in itertools.product(SETS, range(n_splits), STOPPED_CONTENDERS.items()):
         yield {**_cell(**params), "data": name, "split": split, "rounds": STOPPED_ROUNDS, "label": label}
 
 
@@ -370,6 +372,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("letter", "sets", "stopped", "late", "report"))
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--only", nargs="+", choices=list(CONTENDERS), default=list(CONTENDERS), help="of the sets")
+    parser.add_argument("--splits", type=int, default=SPLITS, help="of each set")
     parser.add_argument("--images", type=Path, default=Path("docs/images"))
     arguments = parser.parse_args()
     letter, sets, stopped, late = (
@@ -378,9 +382,9 @@ def main() -> None:
     if arguments.what == "letter":
         run(letter_cells(), letter, arguments.jobs, run_cell)
     elif arguments.what == "sets":
-        run(set_cells(), sets, arguments.jobs, run_cell)
+        run(set_cells(arguments.only, arguments.splits), sets, arguments.jobs, run_cell)
     elif arguments.what == "stopped":
-        run(stopped_cells(), stopped, arguments.jobs, run_cell)
+        run(stopped_cells(arguments.splits), stopped, arguments.jobs, run_cell)
     elif arguments.what == "late":
         run(late_cells(), late, arguments.jobs, run_cell)
     else:

@@ -22,7 +22,8 @@ class Settings:
 
     `leaf_values` is "paper" (all trees of a round from the same p) or "sequential" (leaf values are set tree after
     tree, in order of class, each from the scores that the trees before it left). `guard` halves the step of a round
-    that would raise the loss, up to 8 times, then tries a classic round, then none at all.
+    that would raise the loss, up to 8 times, then tries a classic round, then none at all. With `base_choice` "drawn"
+    every tenth round with a base is a probe: its trees are grown without one of five parts of the samples.
     """
 
     method: str = "abcrobustlogit"
@@ -118,28 +119,46 @@ def worst_classes(losses, s):
     return worst
 
 
-def drawn_classes(m, losses, s):
-    """The s classes that arrive first in round m: waiting times over squared losses, in units of the largest loss."""
+def trust(probes):
+    """How much of the gain on samples seen holds for samples not seen, by the last two probes; from 0 to 1."""
+    if not probes:
+        return 1.0
+    seen = sum(gains[0] for gains in probes[-2:])
+    unseen = sum(gains[1] for gains in probes[-2:])
+    return float(np.clip(unseen / seen, 0, 1)) if seen > 0 else 0.0
+
+
+def drawn_classes(m, losses, s, probes=()):
+    """The s classes that arrive first in round m: waiting times over powers of losses, in units of the largest loss."""
     random = Random(m)
+    power = min(2.0, 4.0 * trust(probes))
     losses = [math.inf if math.isnan(loss) else loss for loss in losses]
     largest = max([loss for loss in losses if 0 < loss < math.inf] or [1.0])
     arrivals = []
     for k, loss in enumerate(losses):
         wait = -math.log(1.0 - random.random())
-        share = loss / largest
-        arrivals.append((wait / share / share if share > 0 else math.inf, k))
+        speed = 0.0 if loss == 0 else math.inf if loss == math.inf else (loss / largest) ** power
+        arrivals.append((wait / speed if speed > 0 else math.inf, k))
     return [k for _, k in sorted(arrivals)[:s]]
 
 
-def round_candidates(m, losses, last_base, settings):
+def round_candidates(m, losses, last_base, settings, probes=()):
     """Classes to try as base in round m (counted from 0); none: a classic round."""
     K, s, g, w = len(losses), settings.search, settings.gap, settings.warmup
     if not settings.adaptive or K == 2 or m < w:
         return []
     if last_base is None or (m - w) % (g + 1) == 0:
         s = K if s == "all" else s
-        return drawn_classes(m, losses, s) if settings.base_choice == "drawn" else worst_classes(losses, s)
+        return drawn_classes(m, losses, s, probes) if settings.base_choice == "drawn" else worst_classes(losses, s)
     return [last_base]
+
+
+def probed_part(m, settings):
+    """The part of the samples that round m is grown without, or None."""
+    rounds = m - settings.warmup
+    if settings.base_choice != "drawn" or rounds % 10 != 9:
+        return None
+    return rounds // 10 % 5
 
 
 def lowest(candidates, trial_losses):
@@ -299,6 +318,16 @@ def grow(X, z, h, weights, thresholds, settings):
     return nodes
 
 
+def place(nodes, X, weights):
+    """Give every node the rows of X that reach it, those that the tree was not grown from as well."""
+    nodes[0].rows = np.arange(len(X))
+    for node in nodes:
+        node.weight = float(weights[node.rows].sum())
+        if not node.is_leaf:
+            left = node.split.goes_left(X[node.rows])
+            nodes[node.left].rows, nodes[node.right].rows = node.rows[left], node.rows[~left]
+
+
 def set_leaf_values(nodes, z, h, factor, settings):
     """beta = factor * sum z / (reg_lambda + sum h), clipped, times the shrinkage."""
     for node in nodes:
@@ -322,6 +351,7 @@ class Model:
     base_classes: list = field(default_factory=list)  # CLASSIC for a round without one
     train_loss: list = field(default_factory=list)
     trees_grown: int = 0
+    probes: list = field(default_factory=list)  # gains a unit of weight on samples seen and not seen
     F: np.ndarray | None = None
 
     def predict_scores(self, X, n_rounds=None):
@@ -342,22 +372,36 @@ def pairs_of_round(K, b):
     return [(k, b) for k in range(K) if k != b]
 
 
-def train_round(X, y, weights, F, b, thresholds, settings):
-    """Trees of one round with base b (CLASSIC: none), and the scores after it."""
+def train_round(X, y, weights, F, b, thresholds, settings, seen=None, valued=None):
+    """Trees of one round with base b (CLASSIC: none), and the scores after it.
+
+    They are grown from the rows `seen`, and their leaf values are made from the rows `valued`; both all by default.
+    """
     K = F.shape[1]
+    seen = np.full(len(y), True) if seen is None else seen
+    valued = np.full(len(y), True) if valued is None else valued
     factor = (K - 1) / K if b == CLASSIC else 1.0
     p = softmax(F)
     F = F.copy()
     trees = []
     for k, minus in pairs_of_round(K, b):
         z, h = derivatives(p, y, k, b)
-        tree = Tree(k, minus, grow(X, weights * z, weights * h, weights, thresholds, settings))
+        grown_from = (X[seen], (weights * z)[seen], (weights * h)[seen], weights[seen])
+        tree = Tree(k, minus, grow(*grown_from, thresholds, settings))
+        place(tree.nodes, X, weights)
         if settings.leaf_values == "sequential":
             z, h = derivatives(softmax(F), y, k, b)
-        set_leaf_values(tree.nodes, weights * z, weights * h, factor, settings)
+        set_leaf_values(tree.nodes, weights * valued * z, weights * valued * h, factor, settings)
         tree.add_to(F, X)
         trees.append(tree)
     return trees, F
+
+
+def probe(X, y, weights, F, b, seen, thresholds, settings):
+    """Gains a unit of weight on samples seen and not seen, where trees and leaf values are made from those seen."""
+    _, F_after = train_round(X, y, weights, F, b, thresholds, settings, seen, seen)
+    gains = weights * (sample_losses(F, y) - sample_losses(F_after, y))
+    return tuple(float(gains[rows].sum() / weights[rows].sum()) for rows in (seen, ~seen))
 
 
 def shortened(trees, F, F_after, X, y, weights):
@@ -385,8 +429,11 @@ def guarded(b, trees, F, F_after, X, y, weights, thresholds, settings):
     return b, trees, F
 
 
-def fit(X, y, weights=None, *, n_classes=None, thresholds=None, settings=None):
-    """Train on X of shape (N, n_features), class indices y and sample weights; a weight of 0 is an absent row."""
+def fit(X, y, weights=None, *, n_classes=None, thresholds=None, settings=None, parts=None):
+    """Train on X of shape (N, n_features), class indices y and sample weights; a weight of 0 is an absent row.
+
+    `parts` is the part, from 0 to 4, of every row that is not absent: what probes leave out.
+    """
     settings = settings or Settings()
     weights = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=float)
     K = n_classes or int(y.max()) + 1
@@ -397,14 +444,18 @@ def fit(X, y, weights=None, *, n_classes=None, thresholds=None, settings=None):
     losses = [float(np.sum(weights[y == k])) * math.log(K) for k in range(K)]
     base = None
     for m in range(settings.n_estimators):
-        candidates = round_candidates(m, losses, base, settings)
+        candidates = round_candidates(m, losses, base, settings, model.probes)
         if candidates and base is None:
             F = F - F.mean(axis=1, keepdims=True)
         # Every candidate grows all its trees; that (k, b) and (b, k) are one tree is for the tests to see.
-        trials = {b: train_round(X, y, weights, F, b, thresholds, settings) for b in candidates or [CLASSIC]}
+        part = probed_part(m, settings) if candidates else None
+        seen = None if part is None else parts != part
+        trials = {b: train_round(X, y, weights, F, b, thresholds, settings, seen) for b in candidates or [CLASSIC]}
         b = lowest(list(trials), [total_loss(F_trial, y, weights) for _, F_trial in trials.values()])
         model.trees_grown += len({frozenset((t.plus, t.minus)) for trees, _ in trials.values() for t in trees})
         trees, F_after = trials[b]
+        if seen is not None:
+            model.probes.append(probe(X, y, weights, F, b, seen, thresholds, settings))
         planned = b
         if settings.guard:
             b, trees, F_after = guarded(b, trees, F, F_after, X, y, weights, thresholds, settings)

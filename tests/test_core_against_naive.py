@@ -15,8 +15,11 @@ from conftest import Data, make_data
 
 from abc_plugins import ABCBoostClassifier
 from abc_plugins.core.binning import find_bins
+from abc_plugins.core.data import make_training_data
 from abc_plugins.core.model import NODE_FIELDS
-from abc_plugins.core.parallel import ROWS_PER_BLOCK
+from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers
+from abc_plugins.core.schedule import PROBE_PARTS
+from abc_plugins.core.settings import MAX_BINS
 
 METHODS = ("mart", "robustlogit", "abcmart", "abcrobustlogit")
 GAIN_RTOL = 1e-6
@@ -75,8 +78,9 @@ def fit_native(data, n_jobs=1, **settings):
     return classifier.fit(data.X, data.y, sample_weight=data.weights)
 
 
-def fit_oracle(data, thresholds=None, **settings):
-    return naive.fit(data.X, data.y, data.weights, thresholds=thresholds, settings=naive.Settings(**settings))
+def fit_oracle(data, thresholds=None, parts=None, **settings):
+    settings = naive.Settings(**settings)
+    return naive.fit(data.X, data.y, data.weights, thresholds=thresholds, settings=settings, parts=parts)
 
 
 def oracle_arrays(tree):
@@ -148,6 +152,28 @@ def with_odd_rows(X_test):
 def test_random_cases(case):
     data = case.data()
     assert_same_model(fit_oracle(data, **case.settings), fit_native(data, **case.settings), with_odd_rows(data.X_test))
+
+
+@pytest.mark.parametrize("leaf_values", ["sequential", "paper"])
+@pytest.mark.parametrize(
+    ("schedule", "weights"),
+    [({"search": 1, "gap": 0, "warmup": 0}, "real"), ({"search": 2, "gap": 2, "warmup": 3}, None)],
+)
+def test_probes(leaf_values, schedule, weights):
+    """Long enough for three probes; the labels of half of the samples are noise, so that draws change."""
+    data = make_data(4, 90, weights=weights, missing=0.1, seed=3)
+    noisy = np.random.default_rng(0).integers(0, 4, data.y.size)
+    data = Data(data.X, np.where(np.arange(data.y.size) % 2, data.y, noisy), data.weights, data.X_test)
+    settings = {"n_estimators": 34, "num_leaves": 5, "leaf_values": leaf_values, "base_choice": "drawn", **schedule}
+    settings |= {"method": "abcrobustlogit", "learning_rate": 0.3, "min_samples_leaf": 4}
+    native = fit_native(data, **settings)
+    kept = np.ones(data.y.size, bool) if weights is None else data.weights > 0
+    workers, labels = Workers(1), data.y[kept].astype(np.int32)
+    made = make_training_data(data.X[kept], labels, np.ones(labels.size), 4, MAX_BINS, workers)
+    oracle = fit_oracle(data, parts=made.parts(PROBE_PARTS), **settings)
+    assert len(oracle.probes) == 3
+    assert naive.trust(oracle.probes) < 0.5
+    assert_same_model(oracle, native, with_odd_rows(data.X_test))
 
 
 def test_the_cases_cover_what_they_should():

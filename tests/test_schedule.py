@@ -139,6 +139,68 @@ def test_classes_are_drawn_in_proportion_to_squared_losses(scale):
     np.testing.assert_allclose(seconds / n_rounds, others, atol=4 * np.sqrt(0.25 / n_rounds))
 
 
+@pytest.mark.parametrize(
+    ("probes", "trust"),
+    [
+        ([], 1.0),
+        ([(2.0, 1.0)], 0.5),
+        ([(9.0, 9.0), (2.0, 1.0), (2.0, 0.5)], 0.375),  # the last two
+        ([(2.0, -1.0)], 0.0),
+        ([(2.0, 3.0)], 1.0),
+        ([(0.0, 0.0)], 0.0),
+        ([(-1.0, -1.0)], 0.0),
+        ([(2.0, 1.0), (math.nan, 1.0), (math.inf, math.inf)], 0.0),  # nothing that can be trusted
+        ([(2.0, 1.0), (1.0, math.nan)], 0.5),
+    ],
+)
+def test_trust_is_the_share_of_the_gain_that_holds_for_samples_not_seen(probes, trust):
+    schedule = BaseClassSchedule(3, base_choice="drawn")
+    for seen, unseen in probes:
+        schedule.report_probe(seen, unseen)
+    assert schedule.trust == trust
+    assert BaseClassSchedule.from_state(schedule.to_state()).trust == trust
+
+
+@pytest.mark.parametrize(("trust", "shares"), [(0.0, [1, 1, 0, 1]), (0.25, [1, 2, 0, 3]), (0.8, [1, 4, 0, 9])])
+def test_draws_follow_the_losses_less_where_they_are_not_to_be_trusted(trust, shares):
+    schedule = BaseClassSchedule(4, search=1, gap=0, warmup=0, base_choice="drawn")
+    schedule.report_probe(1.0, trust)
+    n_rounds = 4000
+    counts = np.zeros(4)
+    for _ in range(n_rounds):
+        (base,) = schedule.plan([1.0, 2.0, 0.0, 3.0]).candidates
+        counts[base] += 1
+        schedule.record(base)
+    np.testing.assert_allclose(counts / n_rounds, np.array(shares) / sum(shares), atol=4 * np.sqrt(0.25 / n_rounds))
+
+
+def test_a_class_without_a_number_for_its_loss_is_the_base_whatever_the_trust():
+    schedule = BaseClassSchedule(3, search=1, gap=0, warmup=0, base_choice="drawn")
+    schedule.report_probe(1.0, 0.0)
+    for _ in range(20):
+        assert schedule.plan([1.0, math.nan, 1.0]).candidates == (1,)
+        schedule.record(1)
+
+
+def test_every_tenth_round_with_a_base_is_a_probe_of_the_next_part():
+    schedule = BaseClassSchedule(3, search=1, gap=3, warmup=4, base_choice="drawn")
+    probes = []
+    for m in range(70):
+        probe = schedule.plan([1.0, 1.0, 1.0]).probe
+        if probe is not None:
+            probes.append((m, probe))
+        schedule.record(CLASSIC if m < 4 else 0)
+    assert probes == [(13, 0), (23, 1), (33, 2), (43, 3), (53, 4), (63, 0)]
+
+
+@pytest.mark.parametrize("options", [{"base_choice": "worst"}, {"base_choice": "overdue"}, {"adaptive": False}])
+def test_others_do_not_probe(options):
+    schedule = BaseClassSchedule(3, search=1, warmup=0, **{"base_choice": "drawn"} | options)
+    for _ in range(30):
+        assert schedule.plan([1.0, 1.0, 1.0]).probe is None
+        schedule.record(0)
+
+
 def test_draws_are_those_of_the_round():
     """Not of what was asked before, nor of the process: written down, as models depend on them."""
     schedule = BaseClassSchedule(5, search=1, gap=0, warmup=0, base_choice="drawn")
@@ -271,6 +333,7 @@ def test_numpy_numbers_become_plain_ones():
         "base_choice": "worst",
         "adaptive": True,
         "bases": [2],
+        "probes": [],
     }
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray, Floats, Integers
+from abc_plugins.core.arrays import AnyArray, Booleans, Floats, Integers
 from abc_plugins.core.data import TrainingData
 from abc_plugins.core.grower import TreeGrower
 from abc_plugins.core.leaves import (
@@ -25,7 +26,7 @@ from abc_plugins.core.model import FlatTrees, TreeEnsemble, single_leaf
 from abc_plugins.core.pairs import Pair, base_pairs, classic_pairs, distinct_pairs
 from abc_plugins.core.parallel import Workers
 from abc_plugins.core.renewal import ROWS_WORTH_THREADS, LeafRenewal
-from abc_plugins.core.schedule import CLASSIC, BaseClassSchedule, RoundPlan
+from abc_plugins.core.schedule import CLASSIC, PROBE_PARTS, BaseClassSchedule, RoundPlan
 from abc_plugins.core.settings import Settings
 from abc_plugins.core.trials import trial_rise
 
@@ -132,42 +133,83 @@ class Booster:
     def _propose(self, plan: RoundPlan) -> tuple[int, Update]:
         """Grow the trees of a plan; the base class and what the round would add to the scores."""
         sample = self._draw_sample()
+        seen = sample if plan.probe is None else sample[self._parts[sample] != plan.probe]
+        is_probe = 0 < seen.size < sample.size
         pairs = distinct_pairs(plan, self._data.n_classes)
         self.trees_grown += len(pairs)
-        if len(plan.candidates) < 2 and self._is_sequential(pairs) and self._one_thread_can_renew(len(pairs)):
+        if not is_probe and len(plan.candidates) < 2 and self._renews_while_growing(pairs):
             return pairs[0][1], self._grow_and_renew(pairs, sample)
-        values = self._grow(pairs, sample)
+        values = self._grow(pairs, seen if is_probe else sample, sample)
+        base, update = self._best_update(plan, pairs, values, sample)
+        if is_probe:
+            self._probe(pairs, base, seen, self._parts == plan.probe)
+        return base, update
+
+    def _best_update(
+        self, plan: RoundPlan, grown: Sequence[Pair], values: Floats, sample: AnyArray
+    ) -> tuple[int, Update]:
+        """The base, and what the round adds: the candidate with the lowest training loss."""
         if plan.is_classic:
-            return CLASSIC, self._make_update(pairs, pairs, values, sample)
+            return CLASSIC, self._make_update(grown, grown, values, sample)
         updates = [
-            self._make_update(base_pairs(base, self._data.n_classes), pairs, values, sample) for base in plan.candidates
+            self._make_update(base_pairs(base, self._data.n_classes), grown, values, sample) for base in plan.candidates
         ]
         if len(updates) == 1:
             return plan.candidates[0], updates[0]
-        data, leaf_ids = self._data, self._grower.leaf_ids
-        rises = [
-            trial_rise(self._probabilities, data.labels, data.weights, leaf_ids, update, self._workers)
-            for update in updates
-        ]
-        base = self.schedule.choose(plan, rises)
+        base = self.schedule.choose(plan, [self._rise(update, self._data.weights) for update in updates])
         return base, updates[plan.candidates.index(base)]
 
-    def _grow(self, pairs: Sequence[Pair], sample: AnyArray) -> Floats:
-        """Grow trees; the paper's leaf values, shape (n_trees, n_nodes), or zeros if they will be renewed."""
+    def _rise(self, update: Update, weights: Floats) -> float:
+        """Rise of the training loss, with these weights, if an update were applied."""
+        return trial_rise(
+            self._probabilities, self._data.labels, weights, self._grower.leaf_ids, update, self._workers
+        )
+
+    def _probe(self, grown: Sequence[Pair], base: int, seen: AnyArray, is_unseen: Booleans) -> None:
+        """Tell the schedule what the trees gain on samples seen and not seen, with leaf values from those seen."""
+        weights_seen = self._weights_of(seen)
+        weights_unseen = np.where(is_unseen, self._data.weights, 0.0)
+        values = np.zeros((len(grown), self._grower.max_nodes))
+        if not self._is_sequential(grown):
+            self._paper_values(grown, weights_seen, values)(0, len(grown))
+        update = self._make_update(base_pairs(base, self._data.n_classes), grown, values, seen)
+        gains = (-self._rise(update, weights) / weights.sum() for weights in (weights_seen, weights_unseen))
+        self.schedule.report_probe(*gains)
+
+    @cached_property
+    def _parts(self) -> AnyArray:
+        """The part of every sample, one of which a probe does not see."""
+        return self._data.parts(PROBE_PARTS)
+
+    def _grow(self, pairs: Sequence[Pair], seen: AnyArray, sample: AnyArray) -> Floats:
+        """Grow trees from the samples in `seen`.
+
+        Returns
+        -------
+        values : array of shape (n_trees, n_nodes)
+            The paper's leaf values, from the samples in `sample`, or zeros if they will be renewed.
+        """
         values = np.zeros((len(pairs), self._grower.max_nodes))
-        if self._is_sequential(pairs):
-            self._grower.grow(self._probabilities, pairs, sample, self.model.n_rounds)
-            return values
-        labels, weights, rules = self._data.labels, self._weights_of(sample), self._leaf_rules(pairs[0][1])
-        sums = np.zeros((*values.shape, 2))
+        also = None if self._is_sequential(pairs) else self._paper_values(pairs, self._weights_of(sample), values)
+        self._grower.grow(self._probabilities, pairs, seen, self.model.n_rounds, also=also)
+        return values
+
+    def _paper_values(self, pairs: Sequence[Pair], weights: Floats, values: Floats) -> Callable[[int, int], None]:
+        """Make a function that sets the paper's leaf values of the trees from `first` to `last` - 1."""
+        rules, sums = self._leaf_rules(pairs[0][1]), np.zeros((*values.shape, 2))
 
         def set_values(first: int, last: int) -> None:
             for t in range(first, last):
-                sum_leaves(self._probabilities, labels, weights, *pairs[t], self._grower.leaf_ids[t], sums[t])
+                sum_leaves(
+                    self._probabilities, self._data.labels, weights, *pairs[t], self._grower.leaf_ids[t], sums[t]
+                )
             newton_steps(sums[first:last].reshape(-1, 2), rules, values[first:last].reshape(-1))
 
-        self._grower.grow(self._probabilities, pairs, sample, self.model.n_rounds, also=set_values)
-        return values
+        return set_values
+
+    def _renews_while_growing(self, pairs: Sequence[Pair]) -> bool:
+        """Whether leaf values are set one after the other by a thread while others grow the next trees."""
+        return self._is_sequential(pairs) and self._one_thread_can_renew(len(pairs))
 
     def _one_thread_can_renew(self, n_trees: int) -> bool:
         """Whether leaf values are set by one thread while others grow the next trees, or by all threads afterwards."""

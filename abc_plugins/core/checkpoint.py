@@ -35,7 +35,7 @@ MAGIC = b"\x89ABK\r\n\x1a\n"
 
 _PREAMBLE = struct.Struct("<8sIIQ")
 _FLOAT = np.dtype("<f8")
-_SCORES, _CLASS_LOSSES = "scores", "class_losses"
+_SCORES, _CLASS_LOSSES, _PROBES = "scores", "class_losses", "probes"
 _MAX_DIMENSIONS = 2
 
 
@@ -64,7 +64,8 @@ class Checkpoint:
 
 def booster_arrays(booster: Booster) -> dict[str, Floats]:
     """The part of a booster's state that its model does not tell; not copied."""
-    return {_SCORES: booster._scores, _CLASS_LOSSES: booster._class_losses}
+    probes = np.array(booster.schedule.probes, dtype=_FLOAT).reshape(-1, 2)
+    return {_SCORES: booster._scores, _CLASS_LOSSES: booster._class_losses, _PROBES: probes}
 
 
 def restore_booster(booster: Booster, checkpoint: Checkpoint) -> None:
@@ -75,16 +76,24 @@ def restore_booster(booster: Booster, checkpoint: Checkpoint) -> None:
     ModelFormatError
         If the state does not fit the data.
     """
-    header, arrays = checkpoint.model_header, checkpoint.arrays
-    for name, expected in booster_arrays(booster).items():
-        if name not in arrays or arrays[name].shape != expected.shape or not np.isfinite(arrays[name]).all():
-            raise ModelFormatError(f"{name} must be finite numbers of shape {expected.shape}.")
+    header = checkpoint.model_header
+    arrays = {_PROBES: np.empty((0, 2)), **checkpoint.arrays}  # files from before there were probes have none
+    shapes = {
+        _SCORES: booster._scores.shape,
+        _CLASS_LOSSES: booster._class_losses.shape,
+        _PROBES: (arrays[_PROBES].size // 2, 2),
+    }
+    for name, shape in shapes.items():
+        if name not in arrays or arrays[name].shape != shape or not np.isfinite(arrays[name]).all():
+            raise ModelFormatError(f"{name} must be finite numbers of shape {shape}.")
     booster._scores = arrays[_SCORES]
     booster._restore_probabilities()
     booster._class_losses = arrays[_CLASS_LOSSES]
     booster.model = TreeEnsemble.from_flat(booster.model.n_classes, booster.model.n_features, checkpoint.trees)
     for base in header["base_classes"]:
         booster.schedule.record(base)
+    for seen, unseen in arrays[_PROBES].tolist():
+        booster.schedule.report_probe(seen, unseen)
     booster.train_loss = [float(loss) for loss in header["train_loss"]]
     booster.trees_grown = header["trees_grown"]
     booster.guarded_rounds = header["guarded_rounds"]

@@ -11,6 +11,9 @@ from abc_plugins.core.binning import bin_features
 from abc_plugins.core.columns import Columns, make_columns
 from abc_plugins.core.parallel import Workers
 
+_HASH_FACTOR = np.uint32(0x01000193)
+_MIX_FACTOR = np.uint32(0x85EBCA6B)
+
 
 @dataclass(frozen=True)
 class TrainingData:
@@ -42,6 +45,25 @@ class TrainingData:
     def thresholds(self, features: AnyArray, bins: AnyArray) -> Floats:
         """Raw thresholds of splits, given as indices into the features of `columns` and bins."""
         return self._edges[self._first_edge[features] + bins]
+
+    def parts(self, n_parts: int) -> AnyArray:
+        """Deal the samples out to `n_parts` parts of about the same size, by a hash of their bins.
+
+        Samples that are alike are in one part, so that none has a twin elsewhere, and parts depend neither on the
+        order of the samples nor on whether one of weight 2 is given once or twice.
+
+        Returns
+        -------
+        array of uint8, shape (n_samples,)
+        """
+        hashes = np.zeros(self.n_samples, dtype=np.uint32)
+        for codes in self.columns.codes:
+            hashes ^= codes
+            hashes *= _HASH_FACTOR
+        hashes ^= hashes >> np.uint32(16)
+        hashes *= _MIX_FACTOR
+        hashes ^= hashes >> np.uint32(13)
+        return (hashes % np.uint32(n_parts)).astype(np.uint8)
 
 
 def make_training_data(

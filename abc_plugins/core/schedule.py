@@ -3,6 +3,10 @@
 A state machine without numba and without any boosting engine in it. An engine asks `plan` what the next round
 does, tries the candidates it is given, reports their losses to `choose`, and tells `record` what it did. The
 native booster and the LightGBM and XGBoost adapters all drive the same object.
+
+A base that is drawn (`base_choice="drawn"`) needs to know how far what is learnt can be trusted. A large class as base
+learns fast, and memorises noise fast. So every tenth round is a probe: its trees are grown without a fifth of the
+samples, and `report_probe` is told how much the round would gain on those that it has seen and on those that it has not.
 """
 
 from __future__ import annotations
@@ -20,6 +24,19 @@ BASE_CHOICES = ("worst", "overdue", "drawn")
 CLASSIC = -1
 """Recorded as the base of a round without a base class: every class grew a tree of its own."""
 
+PROBE_EVERY = 10
+"""Of so many rounds with a base class one is a probe."""
+
+PROBE_PARTS = 5
+"""A probe leaves out one of so many parts of the samples, each in its turn."""
+
+_PROBES_TRUSTED = 2
+"""Trust comes from so many of the last probes: one alone has few samples to tell from where there are few."""
+
+_LARGEST_POWER = 2.0
+_POWER_PER_TRUST = 4.0
+"""Classes are drawn by the square of their loss if at least half of what is gained holds for samples not seen."""
+
 
 @dataclass(frozen=True)
 class RoundPlan:
@@ -33,10 +50,15 @@ class RoundPlan:
     centre : bool
         Subtract each sample's mean score first. True before the first ABC round: classic rounds do not keep the
         sum of the scores at zero, and the base's score is defined as minus the sum of the others.
+    probe : int or None
+        The part of the samples, from 0 to PROBE_PARTS - 1, that the trees are to be grown without, and then
+        `BaseClassSchedule.report_probe` to be told; None if the round is no probe. An engine that does not probe may
+        ignore it: all is trusted then.
     """
 
     candidates: tuple[int, ...]
     centre: bool
+    probe: int | None = None
 
     @property
     def is_classic(self) -> bool:
@@ -61,8 +83,8 @@ class BaseClassSchedule:
         "worst", the paper's rule: classes with the largest training loss first. "overdue": those with the largest
         product of the training loss and the square root of the number of rounds since the class was the base, so that
         all classes get their turn, and those with much loss more often. "drawn": classes drawn at random, with a
-        probability in proportion to the square of their training loss. A draw depends on nothing but the losses and
-        the number of the round: the same losses make the same schedule.
+        probability in proportion to a power of their training loss: 4 times the `trust`, at most 2. A draw depends on
+        nothing but the losses, the probes and the number of the round: the same ones make the same schedule.
     adaptive : bool, default=True
         False makes every round classic (MART and robust LogitBoost). Two classes have only one free score, so
         that the base makes no difference: every round is classic then, too.
@@ -96,6 +118,7 @@ class BaseClassSchedule:
         self.warmup = check_integer("warmup", warmup, minimum=0)
         self.base_choice = check_choice("base_choice", base_choice, BASE_CHOICES)
         self._bases: list[int] = []
+        self._probes: list[tuple[float, float]] = []
 
     @property
     def bases(self) -> tuple[int, ...]:
@@ -106,6 +129,19 @@ class BaseClassSchedule:
     def n_candidates(self) -> int:
         """How many classes a search tries."""
         return self.n_classes if self.search == "all" else int(self.search)
+
+    @property
+    def probes(self) -> tuple[tuple[float, float], ...]:
+        """What the probes have reported: gains on samples seen and not seen."""
+        return tuple(self._probes)
+
+    @property
+    def trust(self) -> float:
+        """The share of a round's gain that holds for samples not seen, from 0 to 1; 1 before the first probe."""
+        if not self._probes:
+            return 1.0
+        seen, unseen = (sum(gains) for gains in zip(*self._probes[-_PROBES_TRUSTED:], strict=True))
+        return min(max(unseen / seen, 0.0), 1.0) if seen > 0.0 else 0.0
 
     def plan(self, class_losses: Sequence[float]) -> RoundPlan:
         """Say what the next round does; asking changes nothing.
@@ -124,7 +160,7 @@ class BaseClassSchedule:
         last_base = next((base for base in reversed(self._bases) if base != CLASSIC), None)
         searching = last_base is None or (this_round - self.warmup) % (self.gap + 1) == 0
         candidates = self._first_classes(class_losses) if searching else (last_base,)
-        return RoundPlan(candidates, centre=last_base is None)  # type: ignore[arg-type]
+        return RoundPlan(candidates, last_base is None, self._next_probe())  # type: ignore[arg-type]
 
     def choose(self, plan: RoundPlan, trial_losses: Sequence[float]) -> int:
         """Pick the candidate with the lowest total training loss; the earlier candidate wins a tie.
@@ -141,6 +177,20 @@ class BaseClassSchedule:
                 best, lowest = candidate, loss
         return best
 
+    def report_probe(self, seen: float, unseen: float) -> None:
+        """Note how much a probe lowered the training loss, by unit of weight.
+
+        Parameters
+        ----------
+        seen : float
+            Gain on the samples that its trees and leaf values were made from.
+        unseen : float
+            Gain on the part that was left out, with the same leaf values.
+        """
+        if not (math.isfinite(seen) and math.isfinite(unseen)):
+            seen, unseen = 0.0, 0.0  # such a step is not to be trusted, and must not poison the sums
+        self._probes.append((float(seen), float(unseen)))
+
     def record(self, base: int) -> None:
         """Note that a round was added to the model with this base, or `CLASSIC`."""
         self._bases.append(check_integer("base", base, minimum=CLASSIC, maximum=self.n_classes - 1))
@@ -155,6 +205,7 @@ class BaseClassSchedule:
             "base_choice": self.base_choice,
             "adaptive": self.adaptive,
             "bases": list(self._bases),
+            "probes": [list(gains) for gains in self._probes],
         }
 
     @classmethod
@@ -165,11 +216,20 @@ class BaseClassSchedule:
             found = sorted(map(str, state)) if isinstance(state, Mapping) else type(state).__name__
             fail("state", f"{found}", f"a mapping with the keys {sorted(expected)}")
         settings = dict(state)
-        bases = settings.pop("bases")
+        bases, probes = settings.pop("bases"), settings.pop("probes")
         schedule = cls(settings.pop("n_classes"), **settings)
         for base in bases:
             schedule.record(base)
+        for seen, unseen in probes:
+            schedule.report_probe(seen, unseen)
         return schedule
+
+    def _next_probe(self) -> int | None:
+        """The part of the samples that the next round is grown without, if it is a probe."""
+        if self.base_choice != "drawn":
+            return None
+        number, place = divmod(len(self._bases) - self.warmup, PROBE_EVERY)
+        return number % PROBE_PARTS if place == PROBE_EVERY - 1 else None
 
     def _first_classes(self, class_losses: Sequence[float]) -> tuple[int, ...]:
         """The s classes that are first in line to be the base; ties go to the smaller class index."""
@@ -183,15 +243,17 @@ class BaseClassSchedule:
         return tuple(order[: self.n_candidates])
 
     def _arrivals(self, losses: Sequence[float]) -> list[float]:
-        """Arrival times in a race: who comes first is drawn in proportion to squared losses, and so is who comes next.
+        """Arrival times in a race: who comes first is drawn in proportion to speeds, and so is who comes next.
 
         Exponential waiting times do that. The generator is Python's own, whose numbers no release changes.
         """
         random = Random(len(self._bases))
         waits = [-math.log(1.0 - random.random()) for _ in losses]
         largest = max((loss for loss in losses if 0.0 < loss < math.inf), default=1.0)
-        speeds = [loss / largest for loss in losses]  # so that squares stay within the range of a float
-        return [wait / speed / speed if speed > 0.0 else math.inf for wait, speed in zip(waits, speeds, strict=True)]
+        power = min(_POWER_PER_TRUST * self.trust, _LARGEST_POWER)
+        # Speeds are powers of losses in units of the largest, so that they stay within the range of a float.
+        speeds = [(loss / largest) ** power if 0.0 < loss < math.inf else loss for loss in losses]
+        return [wait / speed if speed > 0.0 else math.inf for wait, speed in zip(waits, speeds, strict=True)]
 
     def _ages(self) -> list[int]:
         """Rounds since each class was the base, this one included; since before the first round if it never was."""
