@@ -5,6 +5,7 @@ import multiprocessing
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -125,6 +126,88 @@ def test_any_number_of_threads_gives_the_same_bits(make_data, leaf_values):
     data = make_data(5, 2500, missing=0.1)
     digests = {digest(fit(data, n_jobs=n, leaf_values=leaf_values, **SAMPLED)) for n in (1, 2, 3)}
     assert len(digests) == 1
+
+
+PROBED = {"n_estimators": 32, "search": 1, "gap": 0, "warmup": 0, "leaf_values": "sequential"}
+
+
+def test_probes_give_the_same_bits_in_any_number_of_threads(make_data):
+    data = make_data(4, 2500, missing=0.1)
+    assert len({digest(fit(data, n_jobs=n, **PROBED)) for n in (1, 2, 3)}) == 1
+
+
+def boosted(data, n_rounds, **settings):
+    training = make_training_data(data.X, data.y.astype(np.int32), np.ones(data.y.size), 4, 255, Workers(1))
+    booster = Booster(training, Settings(**PROBED | settings), Workers(1))
+    for _ in range(n_rounds):
+        booster.run_round()
+    return booster
+
+
+def test_noise_is_trusted_less(make_data):
+    data = make_data(4, 1500)
+    rule = replace(data, y=2 * (data.X[:, 0] > 0) + (data.X[:, 1] > 0))
+    noise = replace(data, y=np.random.default_rng(0).permutation(data.y))
+    assert boosted(rule, 20).schedule.trust > 0.8
+    assert boosted(noise, 20).schedule.trust < 0.1
+
+
+def test_a_probe_grows_trees_without_a_part_and_uses_all_samples_for_leaf_values(make_data, monkeypatch):
+    data = make_data(4, 300)
+    booster = boosted(data, 9)
+    parts, grown_from = booster._data.parts(5), []
+    grow = TreeGrower.grow
+
+    def spy(grower, probabilities, pairs, sample, *others, **more):
+        grown_from.append(sample.copy())
+        grow(grower, probabilities, pairs, sample, *others, **more)
+
+    monkeypatch.setattr(TreeGrower, "grow", spy)
+    scores = booster._scores.copy()
+    trees = booster.run_round()
+    np.testing.assert_array_equal(grown_from[0], np.flatnonzero(parts != 0))
+    assert len(booster.schedule.probes) == 1
+    # Newton steps of the first tree, by hand: from all samples.
+    p = np.exp(scores) / np.exp(scores).sum(axis=0)
+    plus, minus = trees.plus[0], trees.minus[0]
+    z = ((data.y == plus) - p[plus]) - ((data.y == minus) - p[minus])
+    h = (p[plus] + p[minus]) - (p[plus] - p[minus]) ** 2
+    leaf = booster._grower.leaf_ids[0]
+    nodes = slice(*trees.node_start[:2])
+    expected = [0.1 * z[leaf == node].sum() / h[leaf == node].sum() for node in np.unique(leaf)]
+    np.testing.assert_allclose(trees.value[nodes][np.unique(leaf)], expected)
+
+
+def test_a_part_without_samples_is_no_probe(make_data):
+    """All samples alike but for one: they are in one part or two."""
+    data = make_data(4, 60)
+    X = np.zeros_like(data.X)
+    X[0] = 1.0
+    booster = boosted(replace(data, X=X), 50, min_samples_leaf=1)
+    assert len(booster.schedule.probes) < 5
+    assert np.isfinite(booster.train_loss).all()
+
+
+class TestParts:
+    def parts(self, X):
+        labels = np.zeros(len(X), dtype=np.int32)
+        return make_training_data(X, labels, np.ones(len(X)), 2, 255, Workers(1)).parts(5)
+
+    def test_about_the_same_size(self, make_data):
+        counts = np.bincount(self.parts(make_data(4, 5000, missing=0.1).X), minlength=5)
+        np.testing.assert_allclose(counts, 1000, atol=150)
+
+    @pytest.mark.parametrize("n_features", [1, 2, 40])
+    def test_few_values_are_dealt_out_as_well(self, n_features):
+        X = np.random.default_rng(0).integers(0, 2 if n_features == 40 else 200, (4000, n_features)).astype(float)
+        assert np.bincount(self.parts(X), minlength=5).min() > 400
+
+    def test_samples_that_are_alike_are_together(self, make_data):
+        X = make_data(4, 200, missing=0.1).X
+        parts = self.parts(X)
+        rows = np.random.default_rng(0).integers(0, 200, 500)
+        rows[:200] = np.arange(200)[::-1]
+        np.testing.assert_array_equal(self.parts(X[rows]), parts[rows])
 
 
 def test_separate_processes_give_the_same_bits(make_data):

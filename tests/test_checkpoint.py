@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +100,20 @@ def test_a_resumed_training_is_the_uninterrupted_one(data, tmp_path, variant, n_
     interrupted(path, data, n_rounds, options=options)
     resumed = model(**options).fit(data.X, data.y, data.weights, resume_from=path)
     assert_identical(resumed, model(**options).fit(data.X, data.y, data.weights))
+
+
+def test_a_training_resumed_between_two_probes(data, tmp_path):
+    """What the first one told decides the draws that follow it."""
+    data = replace(data, y=np.random.default_rng(0).permutation(data.y))
+    path, options = tmp_path / "run.checkpoint", {"search": 1, "gap": 0, "warmup": 0, "n_estimators": 40}
+    interrupted(path, data, 15, options=options)
+    resumed = model(**options).fit(data.X, data.y, data.weights, resume_from=path)
+    assert_identical(resumed, model(**options).fit(data.X, data.y, data.weights))
+    forgetful = tmp_path / "old.checkpoint"  # as files were before there were probes
+    interrupted(forgetful, data, 15, options=options)
+    change_header(forgetful, probes=np.empty((0, 2)))
+    other = model(**options).fit(data.X, data.y, data.weights, resume_from=forgetful)
+    assert other.base_classes_.tolist() != resumed.base_classes_.tolist()
 
 
 def test_without_a_seed_the_checkpoint_keeps_the_one_it_drew(data, tmp_path):
@@ -346,6 +361,8 @@ def change_header(path: Path, **changes) -> None:
         ({"scores": np.zeros((4, 79))}, r"scores must be finite numbers of shape \(4, 80\)"),
         ({"scores": np.full((4, 80), math.nan)}, r"scores must be finite numbers of shape \(4, 80\)"),
         ({"class_losses": np.zeros(3)}, r"class_losses must be finite numbers of shape \(4,\)"),
+        ({"probes": np.zeros((2, 3))}, r"probes must be finite numbers of shape \(3, 2\)"),
+        ({"probes": np.full((1, 2), math.inf)}, r"probes must be finite numbers of shape \(1, 2\)"),
         ({"eval_scores_0": np.zeros((3, 3))}, "the scores of valid_0 are missing or of the wrong shape"),
         ({"model_header": {"evals_result": {"valid_0": {"auc": [1.0] * 3}}}}, "evals_result must have the metrics"),
         ({"model_header": {"kind": "Other"}}, "it holds a 'Other', not a ABCBoostClassifier"),

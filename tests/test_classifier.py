@@ -188,6 +188,16 @@ def test_a_weight_of_two_is_a_row_given_twice(data, class_weight):
     assert_equivalent_models(one, other, data.X_test)
 
 
+def test_a_weight_of_two_is_a_row_given_twice_in_probes(data):
+    """Where noise makes the base depend on them."""
+    y = np.random.default_rng(0).permutation(data.y)
+    repeats = 1 + np.arange(80) % 2
+    settings = {"n_estimators": 30, "search": 1, "gap": 0, "warmup": 0, "num_leaves": 3}
+    one = quick(**settings).fit(data.X, y, sample_weight=repeats)
+    other = quick(**settings).fit(data.X.repeat(repeats, axis=0), y.repeat(repeats))
+    assert_equivalent_models(one, other, data.X_test)
+
+
 @pytest.mark.parametrize("labels", [[0, 1, 2, 3], ["0", "1", "2", "3"], [(0,), (1,), (2,), (3,)]], ids=str)
 def test_class_weights_are_weights_of_samples(data, labels):
     y = [labels[k] for k in data.y]

@@ -161,9 +161,7 @@ class Booster:
 
     def _rise(self, update: Update, weights: Floats) -> float:
         """Rise of the training loss, with these weights, if an update were applied."""
-        return trial_rise(
-            self._probabilities, self._data.labels, weights, self._grower.leaf_ids, update, self._workers
-        )
+        return trial_rise(self._probabilities, self._data.labels, weights, self._grower.leaf_ids, update, self._workers)
 
     def _probe(self, grown: Sequence[Pair], base: int, seen: AnyArray, is_unseen: Booleans) -> None:
         """Tell the schedule what the trees gain on samples seen and not seen, with leaf values from those seen."""

@@ -6,7 +6,7 @@ native booster and the LightGBM and XGBoost adapters all drive the same object.
 
 A base that is drawn (`base_choice="drawn"`) needs to know how far what is learnt can be trusted. A large class as base
 learns fast, and memorises noise fast. So every tenth round is a probe: its trees are grown without a fifth of the
-samples, and `report_probe` is told how much the round would gain on those that it has seen and on those that it has not.
+samples, and `report_probe` is told how much the round would gain on the samples seen and on those not seen.
 """
 
 from __future__ import annotations
