@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -228,7 +227,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         metrics = Metrics(self.eval_metric)
         threads = self._n_threads()
         hooks = CallbackList(callbacks).callbacks
-        features = read_features(X)
+        features = read_features(X, keep_integers=True)
         classes, codes = read_labels(y)
         _check_same_length(features.values, codes)
         check_search(self.search, classes.size if settings.is_adaptive and classes.size > 2 else None)
@@ -395,13 +394,16 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         self, values: AnyArray, codes: Integers, weights: Floats, classes: AnyArray, seed: int
     ) -> tuple[AnyArray, Integers, Floats, EvalSet]:
         """Set a share of the training data aside, the same share of every class where that is possible."""
+        from sklearn.model_selection import train_test_split  # imports much more, and most fits do without
+
         counts = np.bincount(codes, minlength=classes.size)
         n_held = int(np.ceil(self.validation_fraction * codes.size))
         stratify = codes if counts.min() >= 2 and min(n_held, codes.size - n_held) >= classes.size else None
         inner, held = train_test_split(
             np.arange(codes.size), test_size=self.validation_fraction, random_state=seed, stratify=stratify
         )
-        held_out = _make_eval_set(_VALIDATION_NAME, values[held], codes[held], weights[held], classes)
+        X_held = read_features(values[held]).values  # prediction has need of floats
+        held_out = _make_eval_set(_VALIDATION_NAME, X_held, codes[held], weights[held], classes)
         return values[inner], codes[inner], weights[inner], held_out
 
     def _own_callbacks(self, has_eval_sets: bool) -> list[Any]:

@@ -53,6 +53,7 @@ def read_features(
     n_features: int | None = None,
     input_name: str = "X",
     owner: str = "the model",
+    keep_integers: bool = False,
 ) -> Features:
     """Read a table of features.
 
@@ -68,13 +69,15 @@ def read_features(
         What the model was fitted with; given `n_features`, the columns of X are checked against both.
     input_name, owner : str
         How errors call the table and the model.
+    keep_integers : bool
+        Take arrays of booleans and of integers of one or two bytes as they are, too: training has no need of floats.
     """
     source: Any = X.values if isinstance(X, Features) else _wrap_frame(X, input_name)
     is_frame = isinstance(source, nw.DataFrame)
     found = X.names if isinstance(X, Features) else _column_names(source) if is_frame else None
     if n_features is not None:
         _check_names(found, names, input_name, owner)
-    values = _frame_values(source, input_name) if is_frame else _array_values(source, input_name)
+    values = _frame_values(source, input_name) if is_frame else _array_values(source, input_name, keep_integers)
     if n_features is not None and values.shape[1] != n_features:
         raise ValueError(
             f"{input_name} has {values.shape[1]} features, but {owner} is expecting {n_features} features as input."
@@ -232,7 +235,7 @@ def refuse_column(name: str, dtype: str, input_name: str) -> NoReturn:
 # ------------------------------------------------------------------------------------------------ arrays
 
 
-def _array_values(X: Any, input_name: str) -> AnyArray:
+def _array_values(X: Any, input_name: str, keep_integers: bool) -> AnyArray:
     if issparse(X):
         raise TypeError(
             f"Sparse data is not supported: {input_name} is a {type(X).__name__}. "
@@ -243,7 +246,10 @@ def _array_values(X: Any, input_name: str) -> AnyArray:
         raise ValueError(
             f"{input_name} has the dtype {array.dtype}, but features must be numbers or booleans: {_ENCODE_FIRST}"
         )
-    dtype = np.float32 if array.dtype == np.float16 else [np.float64, np.float32]
+    dtype: Any = np.float32 if array.dtype == np.float16 else [np.float64, np.float32]
+    if keep_integers and array.dtype.kind in "biu" and array.dtype.itemsize <= 2 and array.dtype.isnative:
+        array = array.view(np.uint8) if array.dtype.kind == "b" else array
+        dtype = array.dtype
     with _naming(input_name):
         values = check_array(array, dtype=dtype, ensure_all_finite=False, input_name=input_name)
     contiguous = values.flags.c_contiguous or values.flags.f_contiguous
@@ -286,6 +292,8 @@ def _check_not_empty(n_samples: int, n_features: int, input_name: str) -> None:
 
 def _check_no_infinity(values: AnyArray, names: list[str] | None, input_name: str) -> None:
     # Two passes without a temporary array; NaN is passed over.
+    if values.dtype.kind != "f":
+        return
     if np.isfinite(np.fmax.reduce(values, axis=None)) and np.isfinite(np.fmin.reduce(values, axis=None)):
         return
     infinite = np.isinf(values).any(axis=0)

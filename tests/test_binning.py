@@ -121,3 +121,42 @@ def test_255_bins_and_missing_values_fit_into_a_byte():
     (feature,), codes = bin_columns(column[:, None])
     assert feature.n_bins == 255
     np.testing.assert_array_equal(codes[0], np.arange(256))
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "f4", "f8"])
+@pytest.mark.parametrize("max_bins", [7, 255])
+def test_integers_are_binned_like_any_number(dtype, max_bins):
+    limits = np.iinfo(dtype if dtype[0] in "iu" and dtype != "i4" else "i2")
+    rng = np.random.default_rng(0)
+    few = rng.integers(-3 if limits.min < 0 else 0, 4, 5000)
+    many = rng.integers(limits.min, limits.max, 5000, endpoint=True)
+    many[:2] = limits.min, limits.max
+    X = np.column_stack([few, many, np.full(5000, 5), many // 2]).astype(dtype)
+    features, codes = bin_columns(X, max_bins=max_bins)
+    for f, feature in enumerate(features):
+        column = X[:, f].astype(float)
+        np.testing.assert_array_equal(feature.edges, find_bins(column, None, max_bins).edges)
+        assert not feature.has_missing
+        np.testing.assert_array_equal(codes[f], codes_of(column, feature))
+
+
+@pytest.mark.parametrize("odd", [0.5, np.nan, 32768.0, -32769.0, 1e300])
+def test_a_single_value_that_is_no_small_integer(odd):
+    column = np.random.default_rng(0).integers(-5, 5, 1000).astype(float)
+    column[-1] = odd
+    (feature,), codes = bin_columns(column[:, None])
+    np.testing.assert_array_equal(codes[0], codes_of(column, feature))
+    assert feature.has_missing == np.isnan(odd)
+    assert feature.n_bins == 10 + (not np.isnan(odd))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_every_column_is_its_own(order, n_threads):
+    """With more rows and columns than are copied at a time."""
+    X = np.random.default_rng(0).normal(size=(9000, 37))
+    X[:, ::3] = np.round(X[:, ::3] * 5)
+    features, codes = bin_columns(np.asarray(X, order=order), n_threads=n_threads)
+    for f, feature in enumerate(features):
+        np.testing.assert_array_equal(feature.edges, find_bins(X[:, f].copy(), None, 255).edges)
+        np.testing.assert_array_equal(codes[f], codes_of(X[:, f], feature))

@@ -652,3 +652,16 @@ def test_settings_have_the_defaults_of_the_classifier():
     classifier, settings = ABCBoostClassifier(), Settings()
     names = set(Settings.__dataclass_fields__) - {"seed"}
     assert {name: getattr(settings, name) for name in names} == {name: getattr(classifier, name) for name in names}
+
+
+@pytest.mark.parametrize("dtype", ["bool", "i1", "u1", "i2", "u2", "i8", "f4"])
+def test_the_dtype_of_integers_does_not_matter(dtype):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2 if dtype == "bool" else 100, (300, 4))
+    y = (X[:, 0] + X[:, 1] > X[:, 2]) + 2 * (X[:, 3] > X[:, :3].mean(axis=1))
+    settings = {"n_estimators": 5, "early_stopping_rounds": 3, "random_state": 0}
+    one = quick(**settings).fit(X.astype(float), y)
+    other = quick(**settings).fit(X.astype(dtype), y)
+    assert_same_models(one, other, X.astype(float))
+    assert one.evals_result_ == other.evals_result_
+    np.testing.assert_array_equal(other.predict_proba(X.astype(dtype)), one.predict_proba(X))

@@ -364,3 +364,19 @@ def test_no_weights() -> None:
 def test_bad_weights(weights: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         read_weights(weights, 3)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "i1", "u1", "i2", "u2"])
+def test_training_keeps_small_integers(dtype):
+    array = np.array([[1, 0], [0, 1], [1, 1]], dtype=dtype)
+    values = read_features(array, keep_integers=True).values
+    assert values.dtype == (np.uint8 if dtype == "bool" else dtype)
+    assert np.shares_memory(values, array)
+    np.testing.assert_array_equal(values, array)
+    assert read_features(array).values.dtype == np.float64
+
+
+@pytest.mark.parametrize("dtype", ["i4", "i8", ">i2", "f4", "f8", "O"])
+def test_other_numbers_become_floats_all_the_same(dtype):
+    values = read_features(np.array([[1, 0], [0, 1]], dtype=dtype), keep_integers=True).values
+    assert values.dtype == (np.float32 if dtype == "f4" else np.float64)

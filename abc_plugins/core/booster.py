@@ -90,7 +90,7 @@ class Booster:
     def run_round(self) -> FlatTrees:
         """Add one round to the model and return its trees."""
         plan = self.schedule.plan(self._class_losses.tolist())
-        if plan.centre:
+        if plan.centre and self.model.n_rounds > 0:  # at first they are all zero
             centre(self._scores)
         if self._class_losses.sum() <= self._solved_loss:
             return self._append(CLASSIC if plan.is_classic else plan.candidates[0], self._add_nothing(plan))
