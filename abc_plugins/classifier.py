@@ -56,9 +56,14 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         Which classes are tried first: with "worst", the paper's rule, those with the largest training loss; with
         "overdue" those with the largest training loss times the square root of the number of rounds since they
         were the base; with "drawn" classes drawn at random, with a probability in proportion to the square of their
-        training loss. The draws are the same in every fit, whatever `random_state` is.
+        training loss, or to a lower power where less of what is learnt holds for samples not seen: every tenth round is
+        grown without a fifth of the samples to find out. Draws are the same in every fit, whatever `random_state` is.
     min_samples_leaf : float, default=10
         Smallest total weight of the samples of a leaf: their number if there are no weights.
+    pair_samples_per_leaf : float, default=4.0
+        A tree of a class and the base class has at most one leaf for so many samples of the two (for so much of their
+        total weight), and two at the least: with few samples of each class larger trees learn accidents. 0 is no
+        limit, as in the paper.
     min_child_weight : float, default=0.0
         Smallest sum of hessians of a leaf.
     reg_lambda : float, default=0.0
@@ -143,6 +148,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         warmup: int = 0,
         base_choice: str = "drawn",
         min_samples_leaf: float = 10,
+        pair_samples_per_leaf: float = 4.0,
         min_child_weight: float = 0.0,
         reg_lambda: float = 0.0,
         leaf_clip: float | None = 50.0,
@@ -169,6 +175,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         self.warmup = warmup
         self.base_choice = base_choice
         self.min_samples_leaf = min_samples_leaf
+        self.pair_samples_per_leaf = pair_samples_per_leaf
         self.min_child_weight = min_child_weight
         self.reg_lambda = reg_lambda
         self.leaf_clip = leaf_clip

@@ -35,6 +35,7 @@ class Settings:
     warmup: int = 10
     base_choice: str = "worst"
     min_samples_leaf: float = 10
+    pair_samples_per_leaf: float = 0.0
     min_child_weight: float = 0.0
     reg_lambda: float = 0.0
     leaf_clip: float | None = 50.0
@@ -296,7 +297,15 @@ def best_split(X, z, h, weights, thresholds, settings):
     return best
 
 
-def grow(X, z, h, weights, thresholds, settings):
+def leaves_of_pair(weights, y, k, b, settings):
+    """J, or fewer for two classes that have few samples between them."""
+    c = settings.pair_samples_per_leaf
+    if b == CLASSIC or c == 0:
+        return settings.num_leaves
+    return min(settings.num_leaves, max(2, math.floor((weights[y == k].sum() + weights[y == b].sum()) / c)))
+
+
+def grow(X, z, h, weights, thresholds, settings, num_leaves=None):
     """Grow a tree to J leaves, the leaf with the largest gain first (on ties the one with the smaller number)."""
 
     def make_node(rows):
@@ -304,7 +313,7 @@ def grow(X, z, h, weights, thresholds, settings):
         return Node(rows, float(weights[rows].sum()), split)
 
     nodes = [make_node(np.arange(len(X)))]
-    for _ in range(settings.num_leaves - 1):
+    for _ in range((num_leaves or settings.num_leaves) - 1):
         best = None
         for node in nodes:
             to_beat = 0.0 if best is None else best.split.gain * (1 + NOISE)
@@ -387,7 +396,8 @@ def train_round(X, y, weights, F, b, thresholds, settings, seen=None, valued=Non
     for k, minus in pairs_of_round(K, b):
         z, h = derivatives(p, y, k, b)
         grown_from = (X[seen], (weights * z)[seen], (weights * h)[seen], weights[seen])
-        tree = Tree(k, minus, grow(*grown_from, thresholds, settings))
+        num_leaves = leaves_of_pair(weights, y, k, b, settings)
+        tree = Tree(k, minus, grow(*grown_from, thresholds, settings, num_leaves))
         place(tree.nodes, X, weights)
         if settings.leaf_values == "sequential":
             z, h = derivatives(softmax(F), y, k, b)

@@ -216,7 +216,8 @@ def test_weights_of_any_size(data, method, exponent):
     scale = 2.0**exponent
     weights = 1 + np.arange(80) % 3
     one = quick(method=method, min_samples_leaf=6).fit(data.X, data.y, sample_weight=weights)
-    other = quick(method=method, min_samples_leaf=6 * scale).fit(data.X, data.y, sample_weight=weights * scale)
+    scaled = quick(method=method, min_samples_leaf=6 * scale, pair_samples_per_leaf=4 * scale)
+    other = scaled.fit(data.X, data.y, sample_weight=weights * scale)
     np.testing.assert_allclose(one.predict_proba(data.X_test), other.predict_proba(data.X_test), rtol=1e-6)
 
 
@@ -601,6 +602,7 @@ def test_only_a_fitted_model_is_saved_and_only_a_model_is_loaded(tmp_path):
         ("gap", -1, ValueError, "a whole number of at least 0; got -1"),
         ("warmup", -1, ValueError, "a whole number of at least 0; got -1"),
         ("min_samples_leaf", 0, ValueError, "a number larger than 0; got 0"),
+        ("pair_samples_per_leaf", -1.0, ValueError, "a number at least 0; got -1"),
         ("min_child_weight", -0.1, ValueError, "a number at least 0; got -0.1"),
         ("reg_lambda", -1, ValueError, "a number at least 0; got -1"),
         ("reg_lambda", np.nan, ValueError, "a number at least 0; got nan"),

@@ -56,6 +56,7 @@ def draw_case(number):
         "gap": int(rng.integers(0, 4)),
         "warmup": int(rng.integers(0, 3)),
         "min_samples_leaf": float(rng.choice([1, 3, 7.5])),
+        "pair_samples_per_leaf": float(np.random.default_rng([number]).choice([0.0, 0.0, 4.0, 8.3])),
         "min_child_weight": float(rng.choice([0.0, 0.0, 0.7])),
         "reg_lambda": float(rng.choice([0.0, 0.0, 0.9])),
         "leaf_clip": [None, 50.0, 1.5][rng.integers(3)],
@@ -70,6 +71,7 @@ CASES = [draw_case(number) for number in range(56)]
 
 
 PAPER = {"search": 2, "gap": 10, "warmup": 10, "base_choice": "worst", "leaf_values": "paper"}
+PAPER |= {"pair_samples_per_leaf": 0.0}
 """What the oracle does unless it is told otherwise."""
 
 
@@ -188,7 +190,8 @@ def test_the_cases_cover_what_they_should():
         chosen = [case for case in CASES if case.settings["method"] == method]
         assert {case.weights for case in chosen} == {None, "real", "integer", "zeros"}
         assert {case.missing for case in chosen} == {0.0, 0.15}
-        for option in ("min_child_weight", "reg_lambda", "leaf_clip", "min_samples_leaf", "leaf_values"):
+        options = ("min_child_weight", "reg_lambda", "leaf_clip", "min_samples_leaf", "leaf_values")
+        for option in (*options, "pair_samples_per_leaf"):
             assert len({case.settings[option] for case in chosen}) > 1
 
 

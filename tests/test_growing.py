@@ -487,3 +487,20 @@ def test_lots_are_all_trees_in_order_large_ones_first(n_trees, n_teams):
         assert sizes == sorted(sizes, reverse=True)
         assert max(sizes) <= max(1, 2**18 // n_samples)
         assert len(lots) >= min(n_trees, n_teams)
+
+
+@pytest.mark.parametrize(
+    ("per_leaf", "weight", "large", "small"),
+    [(0.0, 1.0, 9, 9), (4.0, 1.0, 9, 3), (4.0, 0.5, 6, 2), (1e-300, 1.0, 9, 9), (1e300, 1.0, 2, 2)],
+)
+def test_trees_of_two_small_classes_have_fewer_leaves(per_leaf, weight, large, small):
+    """52 samples of classes 0 and 1, and 13 of 0 and 2; two leaves at the least."""
+    y = np.repeat([0, 1, 2], [12, 40, 1]).astype(np.int32)
+    X = np.random.default_rng(0).normal(size=(y.size, 2))
+    workers = Workers(1)
+    data = make_training_data(X, y, np.full(y.size, weight), 3, 255, workers)
+    trees = TreeGrower(data, Settings(num_leaves=9, min_samples_leaf=0.5, pair_samples_per_leaf=per_leaf), workers)
+    plus, minus = np.array([0, 0]), np.array([1, 2])
+    assert trees._max_leaves(plus, minus).tolist() == [large, small]
+    assert trees._max_leaves(minus, plus).tolist() == [large, small]  # (k, b) and (b, k) are one tree
+    assert trees._max_leaves(plus, np.full(2, CLASSIC)).tolist() == [9, 9]

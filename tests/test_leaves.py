@@ -241,7 +241,8 @@ def test_training_loss_never_rises(make_data, method, leaf_values, leaf_clip):
 def test_guarded_rounds_are_counted_and_logged_once(make_data, caplog):
     data = make_data(6, 80)
     with caplog.at_level(logging.INFO, logger="abc_plugins"):
-        model = ABCBoostClassifier(leaf_values="paper", leaf_clip=5.0, **LONG_STEPS).fit(data.X, data.y)
+        options = {**LONG_STEPS, "leaf_values": "paper", "leaf_clip": 5.0, "base_choice": "worst"}
+        model = ABCBoostClassifier(**options).fit(data.X, data.y)
     assert 2 <= model.guarded_rounds_ <= 12
     assert [record.message for record in caplog.records if "would have raised the training loss" in record.message] == [
         record.message for record in caplog.records

@@ -15,6 +15,7 @@ from abc_plugins.core.leaves import Update
 from abc_plugins.core.model import LEAF, FlatTrees
 from abc_plugins.core.pairs import Pair
 from abc_plugins.core.parallel import Workers
+from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.core.settings import Settings
 from abc_plugins.core.splitting import SplitRules
 from abc_plugins.core.teamwork import ROWS_WORTH_A_TEAM, Team
@@ -69,6 +70,7 @@ class TreeGrower:
             hessian_mask=(1 << bits) - 1,
             weight_per_unit=weight_units.per_unit,
         )
+        self._class_weights = np.bincount(data.labels, data.weights, data.n_classes)
         self._teams: list[Team] = []
         self._crews_of_size: dict[int, list[Workers]] = {}
         self._nodes: AnyArray = np.empty((0, 0), dtype=NODE)
@@ -94,7 +96,9 @@ class TreeGrower:
         data, rules, units = self._data, self._rules, self._weight_units.units
         usable = self._usable_features(round_index, pairs)
         plus, minus = np.array(pairs, dtype=np.int64).T.copy()
-        trees = RoundTrees(plus, minus, usable, self._nodes, self._n_nodes, self.leaf_ids)
+        trees = RoundTrees(
+            plus, minus, usable, self._max_leaves(plus, minus), self._nodes, self._n_nodes, self.leaf_ids
+        )
         everything = sample.size == data.n_samples and rules.trim == 0.0
         teams = self._provide_teams(len(pairs))
 
@@ -171,6 +175,15 @@ class TreeGrower:
         crews = self._crews_of_size.setdefault(size, [])
         crews += [self._workers.make_crew(size) for _ in range(n_teams - len(crews))]
         return crews[:n_teams]
+
+    def _max_leaves(self, plus: AnyArray, minus: AnyArray) -> AnyArray:
+        """Most leaves of each tree: of two classes with few samples between them, fewer than J."""
+        max_leaves = np.full(plus.size, self._num_leaves, dtype=np.int64)
+        per_leaf, has_base = self._settings.pair_samples_per_leaf, minus != CLASSIC
+        if per_leaf > 0.0:
+            affordable = (self._class_weights[plus] + self._class_weights[minus])[has_base] // per_leaf
+            max_leaves[has_base] = np.minimum(np.maximum(affordable, 2), self._num_leaves)
+        return max_leaves
 
     def _usable_features(self, round_index: int, pairs: Sequence[Pair]) -> Booleans:
         """The features that each tree may split on; the same for (k, b) and (b, k)."""

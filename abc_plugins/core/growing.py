@@ -61,6 +61,8 @@ class RoundTrees(NamedTuple):
         Class and base class.
     usable : array of bool, shape (n_trees, n_split_features)
         Features to split on.
+    max_leaves : array of int64, shape (n_trees,)
+        J, or fewer.
     nodes : array of NODE, shape (n_trees, 2 * num_leaves - 1)
     n_nodes : array of int64, shape (n_trees,)
     leaf_ids : array of uint16, shape (n_trees, n_samples)
@@ -70,6 +72,7 @@ class RoundTrees(NamedTuple):
     plus: AnyArray
     minus: AnyArray
     usable: Booleans
+    max_leaves: AnyArray
     nodes: AnyArray
     n_nodes: AnyArray
     leaf_ids: AnyArray
@@ -155,7 +158,6 @@ def grow_trees(
     weights,
     units,
     n_rows,
-    num_leaves,
     rules,
     rows_alone,
     work,
@@ -176,8 +178,6 @@ def grow_trees(
     labels, weights, units : arrays of shape (n_samples,)
     n_rows : int
         If it is the number of all samples, `work.rows` is filled in.
-    num_leaves : int
-        J.
     rules : SplitRules
     rows_alone : int
     work : WorkSpace
@@ -196,7 +196,7 @@ def grow_trees(
             trees.minus[t],
             n_rows,
             trees.usable[t],
-            num_leaves,
+            trees.max_leaves[t],
             rules,
             rows_alone,
             work,
@@ -216,7 +216,7 @@ def _grow_tree(
     minus,
     n_rows,
     usable,
-    num_leaves,
+    max_leaves,
     rules,
     rows_alone,
     work,
@@ -239,13 +239,13 @@ def _grow_tree(
     i = progress[2]
     while step != DONE:
         if step == SPLIT:
-            i = np.int64(_best_leaf(nodes, n_nodes) if n_nodes < 2 * num_leaves - 1 else -1)
+            i = np.int64(_best_leaf(nodes, n_nodes) if n_nodes < 2 * max_leaves - 1 else -1)
             if i < 0:
                 step = DONE
                 continue
             _split_leaf(columns, nodes, i, n_nodes, rules, work)
             n_nodes += 2
-            i = np.int64(_smaller_child(nodes, i, n_nodes, num_leaves, rules, work))
+            i = np.int64(_smaller_child(nodes, i, n_nodes, max_leaves, rules, work))
             if i >= 0:
                 step = SUM
         elif step == SUM:
@@ -378,13 +378,13 @@ def _kept_histograms(work):
 
 
 @part_of_kernel
-def _smaller_child(nodes, parent, n_nodes, num_leaves, rules, work):
+def _smaller_child(nodes, parent, n_nodes, max_leaves, rules, work):
     """Give two new leaves their slots; the one to sum the histogram of, or -1 if neither can be split."""
     node = nodes[parent]
     is_left_smaller = 2 * (nodes[node.left].stop - node.start) <= node.stop - node.start
     smaller = nodes[node.left] if is_left_smaller else nodes[node.right]
     larger = nodes[node.right] if is_left_smaller else nodes[node.left]
-    if n_nodes == 2 * num_leaves - 1 or max(smaller.wh, larger.wh) - rules.min_wh < rules.min_wh:
+    if n_nodes == 2 * max_leaves - 1 or max(smaller.wh, larger.wh) - rules.min_wh < rules.min_wh:
         return -1
     larger.slot = node.slot
     smaller.slot = n_nodes // 2  # one for every leaf

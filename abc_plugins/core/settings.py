@@ -27,6 +27,7 @@ class Settings:
     warmup: int = 0
     base_choice: str = "drawn"
     min_samples_leaf: float = 10
+    pair_samples_per_leaf: float = 4.0
     min_child_weight: float = 0.0
     reg_lambda: float = 0.0
     leaf_clip: float | None = 50.0
@@ -70,6 +71,7 @@ def check_settings(**values: Any) -> Settings:
         warmup=check_integer("warmup", values["warmup"], minimum=0),
         base_choice=check_choice("base_choice", values["base_choice"], BASE_CHOICES),
         min_samples_leaf=check_real("min_samples_leaf", values["min_samples_leaf"], above=0.0),
+        pair_samples_per_leaf=check_real("pair_samples_per_leaf", values["pair_samples_per_leaf"], minimum=0.0),
         min_child_weight=check_real("min_child_weight", values["min_child_weight"], minimum=0.0),
         reg_lambda=check_real("reg_lambda", values["reg_lambda"], minimum=0.0),
         leaf_clip=clip,

@@ -48,7 +48,7 @@ class Team:
     def __init__(
         self, data: TrainingData, weight_units: WeightUnits, num_leaves: int, n_histograms: int, rules: SplitRules
     ) -> None:
-        self._data, self._weight_units, self._num_leaves, self._rules = data, weight_units, num_leaves, rules
+        self._data, self._weight_units, self._rules = data, weight_units, rules
         self.work = make_workspace(data.columns, num_leaves, n_histograms)
         self._parts: list[tuple[AnyArray, AnyArray]] = []  # what the other threads add up of a histogram
         self.set_workers(Workers(1))
@@ -82,8 +82,8 @@ class Team:
     def _grow_on(self, probabilities: Floats, n_rows: int, trees: RoundTrees, first: int, last: int) -> None:
         data = self._data
         grow_trees(
-            data.columns, probabilities, data.labels, data.weights, self._weight_units.units, n_rows, self._num_leaves,
-            self._rules, self._rows_alone, self.work, trees, first, last,
+            data.columns, probabilities, data.labels, data.weights, self._weight_units.units, n_rows, self._rules,
+            self._rows_alone, self.work, trees, first, last,
         )  # fmt: skip
 
     def _grow_together(self, probabilities: Floats, n_rows: int, trees: RoundTrees, t: int) -> None:
