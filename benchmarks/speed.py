@@ -6,6 +6,7 @@
     python benchmarks/speed.py letter10k covtype --to-accuracy            # time until LightGBM's best test error
     python benchmarks/speed.py --exhaustive                # what growing (k, b) and (b, k) once saves a full search
     python benchmarks/speed.py --latency                   # one row at a time, 300 rounds of letter10k
+    python benchmarks/speed.py --start                     # compiling, and importing and fitting the digits after that
 
 All engines get the same leaves, shrinkage, rounds, number of bins and smallest leaf; LightGBM and XGBoost a leaf clip
 (max_delta_step) of 4, without which LightGBM diverges on Covertype and then grows tiny trees. Every fit runs in a
@@ -21,6 +22,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -319,6 +321,47 @@ def latency() -> list[dict[str, Any]]:
     return [result]
 
 
+_START = """
+import time
+started = time.perf_counter()
+from abc_plugins import ABCBoostClassifier
+imported = time.perf_counter()
+from sklearn.datasets import load_digits
+X, y = load_digits(return_X_y=True)
+loaded = time.perf_counter()
+ABCBoostClassifier({options}).fit(X, y)
+fitted = time.perf_counter()
+import json
+from abc_plugins.core import jit
+print(json.dumps([imported - started, fitted - loaded, len(jit.compiled_kernels)]))
+"""
+
+
+def start(repeats: int) -> list[dict[str, Any]]:
+    """Seconds that a new process takes to import the package and fit the digits, without and with cached kernels."""
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        fits = {"first of all, 1 round": "n_estimators=1", "default": "", "one thread": "n_jobs=1"}
+        for label, options in fits.items():
+            runs = []
+            for _ in range(1 if label == "first of all, 1 round" else repeats):
+                began = time.perf_counter()
+                answer = subprocess.run(
+                    [sys.executable, "-c", _START.format(options=options)],
+                    env=os.environ | {"NUMBA_CACHE_DIR": folder}, capture_output=True, text=True, check=True,
+                )  # fmt: skip
+                imported, fitted, n_compiled = json.loads(answer.stdout.splitlines()[-1])
+                runs.append({
+                    "fit": label, "import s": imported, "fit s": fitted, "import and fit s": imported + fitted,
+                    "whole process s": time.perf_counter() - began, "compiled kernels": n_compiled,
+                })  # fmt: skip
+            results.append(min(runs, key=lambda run: run["import and fit s"]))
+    print_table(
+        list(results[0]), [[f"{v:.2f}" if isinstance(v, float) else str(v) for v in row.values()] for row in results]
+    )
+    return results
+
+
 def to_accuracy(name: str, rounds: int) -> list[dict[str, Any]]:
     """CPU time of one thread until LightGBM's best test error, LightGBM with the leaf clip that serves it best."""
     X, y, X_test, y_test = make_data(name)
@@ -398,6 +441,7 @@ def main() -> None:
     parser.add_argument("--to-accuracy", action="store_true")
     parser.add_argument("--exhaustive", action="store_true")
     parser.add_argument("--latency", action="store_true")
+    parser.add_argument("--start", action="store_true")
     parser.add_argument("--rounds", type=int, default=500, help="of --to-accuracy")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--worker", help=argparse.SUPPRESS)
@@ -411,6 +455,8 @@ def main() -> None:
         results = exhaustive(arguments.repeats)
     elif arguments.latency:
         results = latency()
+    elif arguments.start:
+        results = start(arguments.repeats)
     elif arguments.to_accuracy:
         results = [row for name in arguments.data for row in to_accuracy(name, arguments.rounds)]
     else:
