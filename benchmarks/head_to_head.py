@@ -48,9 +48,10 @@ LEAVES, RATES, CLIPS = (8, 16, 24, 32), (0.05, 0.1, 0.2), (2.0, 4.0, 10.0)
 SCHEDULES = ((1, 0, 0), (2, 10, 10), (2, 5, 0), (3, 0, 10))
 
 
-def cells(kind: str, sets: Sequence[str], splits: int, rounds: int) -> Iterator[dict[str, Any]]:
-    """All contenders on all data sets and splits."""
-    for name, split, contender in itertools.product(sets, range(splits), itertools.chain(*PAIRS)):
+def cells(kind: str, sets: Sequence[str], splits: int, rounds: int, engines: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The contenders of some engines on all data sets and splits."""
+    pairs = [pair for pair in PAIRS if TITLES[pair[0]] in engines]
+    for name, split, contender in itertools.product(sets, range(splits), itertools.chain(*pairs)):
         yield {"data": name, "split": split, "contender": contender, "rounds": rounds, "limit": list(LIMITS[kind])}
 
 
@@ -240,6 +241,7 @@ def main() -> None:
     parser.add_argument("what", choices=("defaults", "tuned", "report"))
     parser.add_argument("--data", nargs="+", choices=SETS, help="all by default, but for tuning two that are slow")
     parser.add_argument("--splits", type=int, default=SPLITS)
+    parser.add_argument("--engines", nargs="+", choices=TITLES.values(), default=list(TITLES.values()))
     parser.add_argument("--rounds", type=int, help="another number of rounds")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--results", type=Path, default=Path("results"))
@@ -253,7 +255,7 @@ def main() -> None:
     rounds = arguments.rounds or ROUNDS[arguments.what]
     left_out = NOT_TUNED if arguments.what == "tuned" else ()
     data = arguments.data or [name for name in SETS if name not in left_out]
-    todo = cells(arguments.what, data, arguments.splits, rounds)
+    todo = cells(arguments.what, data, arguments.splits, rounds, arguments.engines)
     run_cell = run_defaults if arguments.what == "defaults" else run_tuned
     run_cells(todo, run_cell, paths[arguments.what], NAMES, arguments.jobs)
 

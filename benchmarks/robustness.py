@@ -143,9 +143,11 @@ def set_cells(labels: Sequence[str], n_splits: int) -> Iterable[dict[str, Any]]:
             yield {**_cell(**params), "data": name, "split": split, "label": label}
 
 
-def stopped_cells(n_splits: int) -> Iterable[dict[str, Any]]:
+def stopped_cells(labels: Sequence[str], n_splits: int) -> Iterable[dict[str, Any]]:
     """The default, other choices of the base, and robustlogit, all stopped early."""
-    for name, split, (label, params) in itertools.product(SETS, range(n_splits), STOPPED_CONTENDERS.items()):
+    labels = [label for label in labels if label in STOPPED_CONTENDERS]
+    for name, split, label in itertools.product(SETS, range(n_splits), labels):
+        params = STOPPED_CONTENDERS[label]
         yield {**_cell(**params), "data": name, "split": split, "rounds": STOPPED_ROUNDS, "label": label}
 
 
@@ -372,7 +374,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("letter", "sets", "stopped", "late", "report"))
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--only", nargs="+", choices=list(CONTENDERS), default=list(CONTENDERS), help="of the sets")
+    parser.add_argument("--only", nargs="+", choices=list(CONTENDERS), default=list(CONTENDERS), help="settings to run")
     parser.add_argument("--splits", type=int, default=SPLITS, help="of each set")
     parser.add_argument("--images", type=Path, default=Path("docs/images"))
     arguments = parser.parse_args()
@@ -384,7 +386,7 @@ def main() -> None:
     elif arguments.what == "sets":
         run(set_cells(arguments.only, arguments.splits), sets, arguments.jobs, run_cell)
     elif arguments.what == "stopped":
-        run(stopped_cells(arguments.splits), stopped, arguments.jobs, run_cell)
+        run(stopped_cells(arguments.only, arguments.splits), stopped, arguments.jobs, run_cell)
     elif arguments.what == "late":
         run(late_cells(), late, arguments.jobs, run_cell)
     else:

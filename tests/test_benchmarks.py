@@ -95,7 +95,12 @@ def test_held_out_rows_leave_every_class_to_train_on() -> None:
 def test_head_to_head_on_a_small_set(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("abc_plugins.datasets.load", lambda _, load=_iris: load())
     head_to_head.split_data.cache_clear()
-    results = [head_to_head.run_tuned(cell) for cell in head_to_head.cells("tuned", ["vowel"], 1, 3)]
+    engines = list(head_to_head.TITLES.values())
+    assert [cell["contender"] for cell in head_to_head.cells("tuned", ["vowel"], 1, 3, ["native"])] == [
+        "robustlogit",
+        "abcrobustlogit",
+    ]
+    results = [head_to_head.run_tuned(cell) for cell in head_to_head.cells("tuned", ["vowel"], 1, 3, engines)]
     assert [one["contender"] for one in results] == [key for pair in head_to_head.PAIRS for key in pair]
     assert all(one["errors"] < 20 and one["n_test"] == 75 and one["used_rounds"] <= 3 for one in results)
     head_to_head.report("tuned", results)
