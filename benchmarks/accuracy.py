@@ -31,6 +31,7 @@ AUTHORS_ERRORS: dict[str, dict[int, int]] = {
     "abcrobustlogit": {50: 651, 100: 518, 200: 434, 400: 390, 1000: 369},
 }
 PAPER = {"search": 2, "gap": 10, "warmup": 10, "base_choice": "worst", "leaf_values": "paper"}
+PAPER |= {"pair_samples_per_leaf": 0.0}
 AUTHORS_LOSSES: dict[str, dict[int, float]] = {
     "mart": {1: 17336.0, 10: 6874.9, 50: 735.17},
     "robustlogit": {1: 17335.0, 10: 5100.9, 50: 278.37},

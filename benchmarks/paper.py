@@ -32,7 +32,7 @@ NAMES = ("data", "rows", "rounds", "params")
 
 PAPER: dict[str, Any] = {
     "base_choice": "worst", "leaf_values": "paper", "leaf_clip": 50.0, "guard": False, "trim": 0.0,
-    "min_samples_leaf": 10, "max_bins": 255,
+    "min_samples_leaf": 10, "pair_samples_per_leaf": 0.0, "max_bins": 255,
 }  # fmt: skip
 SEARCHES = (1, 2, 3, 4, "all")
 GAPS = (0, 5, 10, 20, 100, 200, 500)

@@ -10,7 +10,7 @@ import numpy as np
 from abc_plugins.core.arrays import AnyArray, Booleans, Floats
 from abc_plugins.core.data import TrainingData
 from abc_plugins.core.fixedpoint import weigh
-from abc_plugins.core.growing import NODE, RoundTrees, send_down
+from abc_plugins.core.growing import NODE, RoundTrees, WorkSpace, send_down
 from abc_plugins.core.leaves import Update
 from abc_plugins.core.model import LEAF, FlatTrees
 from abc_plugins.core.pairs import Pair
@@ -100,6 +100,7 @@ class TreeGrower:
             plus, minus, usable, self._max_leaves(plus, minus), self._nodes, self._n_nodes, self.leaf_ids
         )
         everything = sample.size == data.n_samples and rules.trim == 0.0
+        others = np.empty(0, np.uint32) if everything else np.delete(np.arange(data.n_samples, dtype=np.uint32), sample)
         teams = self._provide_teams(len(pairs))
 
         def grow_lot(lot: tuple[int, int], thread: int) -> None:
@@ -108,10 +109,7 @@ class TreeGrower:
                 teams[thread].grow(probabilities, data.n_samples, trees, *lot)
             else:
                 for t in range(*lot):
-                    n_rows = choose_rows(
-                        probabilities, data.labels, data.weights, *pairs[t], sample, rules.trim, work.rows,
-                        work.rows_aside,
-                    )  # fmt: skip
+                    n_rows = self._put_in_front(sample, others, probabilities, pairs[t], work)
                     teams[thread].grow(probabilities, n_rows, trees, t, t + 1)
                     send_down(
                         data.columns, trees.nodes[t], trees.n_nodes[t], work.rows[n_rows:], work.rows_aside, units,
@@ -122,6 +120,20 @@ class TreeGrower:
 
         follow = None if then is None else lambda lot: then(*lot)
         self._workers.over_items(_lots(len(pairs), len(teams), data.n_samples), grow_lot, len(teams), follow)
+
+    def _put_in_front(
+        self, sample: AnyArray, others: AnyArray, probabilities: Floats, pair: Pair, work: WorkSpace
+    ) -> int:
+        """Put the samples that a tree is grown from to the front of `work.rows`; their number."""
+        if self._rules.trim == 0.0:
+            work.rows[: sample.size], work.rows[sample.size :] = sample, others
+            return sample.size
+        data = self._data
+        return int(
+            choose_rows(
+                probabilities, data.labels, data.weights, *pair, sample, self._rules.trim, work.rows, work.rows_aside
+            )
+        )
 
     def to_round(self, update: Update) -> FlatTrees:
         """Model trees of an update of the last trees grown, as one round."""
