@@ -157,7 +157,7 @@ def round_candidates(m, losses, last_base, settings, probes=()):
 def probed_part(m, settings):
     """The part of the samples that round m is grown without, or None."""
     rounds = m - settings.warmup
-    if settings.base_choice != "drawn" or rounds % 10 != 9:
+    if settings.base_choice != "drawn" or rounds % 10 != 9 or settings.search == "all":
         return None
     return rounds // 10 % 5
 
@@ -302,7 +302,9 @@ def leaves_of_pair(weights, y, k, b, settings):
     c = settings.pair_samples_per_leaf
     if b == CLASSIC or c == 0:
         return settings.num_leaves
-    return min(settings.num_leaves, max(2, math.floor((weights[y == k].sum() + weights[y == b].sum()) / c)))
+    return min(
+        settings.num_leaves, max(2, math.floor((1 + 1e-9) * (weights[y == k].sum() + weights[y == b].sum()) / c))
+    )
 
 
 def grow(X, z, h, weights, thresholds, settings, num_leaves=None):

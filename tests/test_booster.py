@@ -152,9 +152,11 @@ def test_noise_is_trusted_less(make_data):
     assert boosted(noise, 20).schedule.trust < 0.1
 
 
-def test_a_probe_grows_trees_without_a_part_and_uses_all_samples_for_leaf_values(make_data, monkeypatch):
+@pytest.mark.parametrize("options", [{}, {"subsample": 0.5, "seed": 1}, {"trim": 0.1}], ids=str)
+def test_a_probe_grows_trees_without_a_part_and_uses_all_samples_for_leaf_values(make_data, monkeypatch, options):
     data = make_data(4, 300)
-    booster = boosted(data, 9)
+    booster = boosted(data, 9, **options)
+    sample = booster._draw_sample()
     parts, grown_from = booster._data.parts(5), []
     grow = TreeGrower.grow
 
@@ -165,17 +167,41 @@ def test_a_probe_grows_trees_without_a_part_and_uses_all_samples_for_leaf_values
     monkeypatch.setattr(TreeGrower, "grow", spy)
     scores = booster._scores.copy()
     trees = booster.run_round()
-    np.testing.assert_array_equal(grown_from[0], np.flatnonzero(parts != 0))
+    np.testing.assert_array_equal(grown_from[0], sample[parts[sample] != 0])
     assert len(booster.schedule.probes) == 1
-    # Newton steps of the first tree, by hand: from all samples.
+    # Newton steps of the first tree, by hand: from all samples drawn.
     p = np.exp(scores) / np.exp(scores).sum(axis=0)
     plus, minus = trees.plus[0], trees.minus[0]
     z = ((data.y == plus) - p[plus]) - ((data.y == minus) - p[minus])
     h = (p[plus] + p[minus]) - (p[plus] - p[minus]) ** 2
+    z[~np.isin(np.arange(z.size), sample)] = h[~np.isin(np.arange(z.size), sample)] = 0.0
     leaf = booster._grower.leaf_ids[0]
     nodes = slice(*trees.node_start[:2])
     expected = [0.1 * z[leaf == node].sum() / h[leaf == node].sum() for node in np.unique(leaf)]
     np.testing.assert_allclose(trees.value[nodes][np.unique(leaf)], expected)
+
+
+def test_a_part_of_most_samples_is_no_probe(make_data):
+    """Rows that are alike are in one part; no tree is grown from the few others alone."""
+    data = make_data(4, 400)
+    X = np.where(np.arange(400)[:, None] % 4, 0.0, data.X)
+    booster = boosted(replace(data, X=X), 50)
+    shares = np.bincount(booster._data.parts(5), minlength=5) / 400
+    assert len(booster.schedule.probes) == np.sum(shares <= 0.5) == 4
+
+
+def test_samples_that_are_solved_count_as_samples(make_data):
+    """A sample without derivatives still is one of those that a leaf must have, drawn or not."""
+    data = make_data(4, 120)
+    training = make_training_data(data.X, data.y.astype(np.int32), np.ones(120), 4, 255, Workers(1))
+    grower = TreeGrower(training, Settings(min_samples_leaf=20), Workers(1))
+    solved = np.eye(4)[data.y].T.copy()
+    sample = np.arange(0, 120, 2, dtype=np.uint32)
+    probabilities = np.where(np.arange(120) % 4 == 0, solved, 0.25)
+    grower.grow(probabilities, [(0, 1), (2, 1)], sample, 0)
+    leaves = [np.bincount(grower.leaf_ids[t][sample]) for t in range(2)]
+    assert all(counts[counts > 0].min() >= 20 for counts in leaves)
+    assert any(counts.size > 1 for counts in leaves)
 
 
 def test_a_part_without_samples_is_no_probe(make_data):

@@ -504,3 +504,17 @@ def test_trees_of_two_small_classes_have_fewer_leaves(per_leaf, weight, large, s
     assert trees._max_leaves(plus, minus).tolist() == [large, small]
     assert trees._max_leaves(minus, plus).tolist() == [large, small]  # (k, b) and (b, k) are one tree
     assert trees._max_leaves(plus, np.full(2, CLASSIC)).tolist() == [9, 9]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_weights_that_should_be_equal_allow_equally_many_leaves(seed):
+    """Balanced classes all weigh 35 but for rounding, in every order of the samples."""
+    rng = np.random.default_rng(seed)
+    y = np.concatenate([np.arange(5), rng.integers(0, 5, 170)]).astype(np.int32)
+    weights = (y.size / 5 / np.bincount(y))[y]
+    for order in (np.arange(y.size), rng.permutation(y.size)):
+        data = make_training_data(rng.normal(size=(y.size, 1)), y[order], weights[order], 5, 255, Workers(1))
+        settings = Settings(num_leaves=50, min_samples_leaf=0.1, pair_samples_per_leaf=3.5)
+        trees = TreeGrower(data, settings, Workers(1))
+        plus, minus = np.array([(k, b) for k in range(5) for b in range(5) if k != b]).T
+        assert set(trees._max_leaves(plus, minus)) == {20}

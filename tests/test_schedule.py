@@ -193,9 +193,12 @@ def test_every_tenth_round_with_a_base_is_a_probe_of_the_next_part():
     assert probes == [(13, 0), (23, 1), (33, 2), (43, 3), (53, 4), (63, 0)]
 
 
-@pytest.mark.parametrize("options", [{"base_choice": "worst"}, {"base_choice": "overdue"}, {"adaptive": False}])
+@pytest.mark.parametrize(
+    "options",
+    [{"base_choice": "worst"}, {"base_choice": "overdue"}, {"adaptive": False}, {"search": 3}, {"search": "all"}],
+)
 def test_others_do_not_probe(options):
-    schedule = BaseClassSchedule(3, search=1, warmup=0, **{"base_choice": "drawn"} | options)
+    schedule = BaseClassSchedule(3, **{"search": 1, "warmup": 0, "base_choice": "drawn"} | options)
     for _ in range(30):
         assert schedule.plan([1.0, 1.0, 1.0]).probe is None
         schedule.record(0)
@@ -392,6 +395,13 @@ def test_a_recorded_base_must_be_a_class(base, kind):
 def test_a_state_with_an_impossible_base_is_refused():
     state = BaseClassSchedule(3, warmup=0).to_state() | {"bases": [0, 5]}
     with pytest.raises(ValueError, match="base must be a whole number from -1 to 2; got 5"):
+        BaseClassSchedule.from_state(state)
+
+
+@pytest.mark.parametrize("probes", [[1.0], [[1.0]], [[1.0, 2.0, 3.0]]])
+def test_a_state_with_impossible_probes_is_refused(probes):
+    state = BaseClassSchedule(3, warmup=0).to_state() | {"probes": probes}
+    with pytest.raises(ValueError, match="probes must be pairs of gains on samples seen and not seen"):
         BaseClassSchedule.from_state(state)
 
 

@@ -371,7 +371,7 @@ def test_training_keeps_small_integers(dtype):
     array = np.array([[1, 0], [0, 1], [1, 1]], dtype=dtype)
     values = read_features(array, keep_integers=True).values
     assert values.dtype == (np.uint8 if dtype == "bool" else dtype)
-    assert np.shares_memory(values, array)
+    assert np.shares_memory(values, array) == (dtype != "bool")
     np.testing.assert_array_equal(values, array)
     assert read_features(array).values.dtype == np.float64
 
@@ -380,3 +380,9 @@ def test_training_keeps_small_integers(dtype):
 def test_other_numbers_become_floats_all_the_same(dtype):
     values = read_features(np.array([[1, 0], [0, 1]], dtype=dtype), keep_integers=True).values
     assert values.dtype == (np.float32 if dtype == "f4" else np.float64)
+
+
+def test_booleans_of_other_bytes_are_booleans():
+    """Masks of 0 and 255 are seen as booleans at times."""
+    mask = np.array([[0, 255], [255, 0]], dtype=np.uint8).view(bool)
+    np.testing.assert_array_equal(read_features(mask, keep_integers=True).values, [[0, 1], [1, 0]])

@@ -181,7 +181,7 @@ def _copy_columns(X: AnyArray) -> AnyArray:
 
 def _bin_column(column: AnyArray, weights: Floats | None, max_bins: int, out: AnyArray) -> FeatureBins:
     """Find the bins of one feature, and write the bin of every value to `out`."""
-    integers = _few_integers(column) if weights is None else None
+    integers = _as_small_integers(column) if weights is None else None
     if integers is not None:
         return _bin_by_counting(integers, max_bins, out)
     column = column.astype(np.float64, copy=False)
@@ -190,7 +190,7 @@ def _bin_column(column: AnyArray, weights: Floats | None, max_bins: int, out: An
     return feature
 
 
-def _few_integers(column: AnyArray) -> AnyArray | None:
+def _as_small_integers(column: AnyArray) -> AnyArray | None:
     """The column as integers of one or two bytes, if all its values are such."""
     if column.dtype.kind in "iu" and column.dtype.itemsize <= 2:
         return column

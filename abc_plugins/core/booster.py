@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -82,7 +82,8 @@ class Booster:
         self._grower = TreeGrower(data, settings, workers)
         self._scores = np.zeros((data.n_classes, data.n_samples))
         self._new_scores = np.empty_like(self._scores)
-        self._probabilities = np.full_like(self._scores, 1.0 / data.n_classes)
+        self._probabilities = np.empty_like(self._scores)
+        self._restore_probabilities()  # by all threads: memory that is new takes time
         self._class_losses = starting_class_losses(data.labels, data.weights, data.n_classes)
         # Rounding of the sum: samples of a weight that is lost in it are not waited for.
         self._solved_loss = LEAST_DERIVATIVE * data.n_classes * float(data.weights.sum())
@@ -133,17 +134,27 @@ class Booster:
     def _propose(self, plan: RoundPlan) -> tuple[int, Update]:
         """Grow the trees of a plan; the base class and what the round would add to the scores."""
         sample = self._draw_sample()
-        seen = sample if plan.probe is None else sample[self._parts[sample] != plan.probe]
-        is_probe = 0 < seen.size < sample.size
+        seen = self._seen_by_probe(sample, plan.probe)
+        is_probe = seen.size < sample.size
         pairs = distinct_pairs(plan, self._data.n_classes)
         self.trees_grown += len(pairs)
         if not is_probe and len(plan.candidates) < 2 and self._renews_while_growing(pairs):
             return pairs[0][1], self._grow_and_renew(pairs, sample)
-        values = self._grow(pairs, seen if is_probe else sample, sample)
+        values = self._grow(pairs, seen, sample)
         base, update = self._best_update(plan, pairs, values, sample)
         if is_probe:
-            self._probe(pairs, base, seen, self._parts == plan.probe)
+            self._report_probe(update, seen, self._parts == plan.probe)
         return base, update
+
+    def _seen_by_probe(self, sample: AnyArray, probe: int | None) -> AnyArray:
+        """The samples that a round is grown from: all, or in a probe those that are not in its part.
+
+        A part with more than half of the weight, as where many samples are alike, is too much to do without.
+        """
+        if probe is None:
+            return sample
+        weights, seen = self._data.weights, sample[self._parts[sample] != probe]
+        return seen if weights[seen].sum() >= 0.5 * weights[sample].sum() else sample
 
     def _best_update(
         self, plan: RoundPlan, grown: Sequence[Pair], values: Floats, sample: AnyArray
@@ -163,14 +174,11 @@ class Booster:
         """Rise of the training loss, with these weights, if an update were applied."""
         return trial_rise(self._probabilities, self._data.labels, weights, self._grower.leaf_ids, update, self._workers)
 
-    def _probe(self, grown: Sequence[Pair], base: int, seen: AnyArray, is_unseen: Booleans) -> None:
-        """Tell the schedule what the trees gain on samples seen and not seen, with leaf values from those seen."""
+    def _report_probe(self, update: Update, seen: AnyArray, is_unseen: Booleans) -> None:
+        """Tell the schedule what trees gain on samples seen and not seen, with leaf values from those seen."""
         weights_seen = self._weights_of(seen)
         weights_unseen = np.where(is_unseen, self._data.weights, 0.0)
-        values = np.zeros((len(grown), self._grower.max_nodes))
-        if not self._is_sequential(grown):
-            self._paper_values(grown, weights_seen, values)(0, len(grown))
-        update = self._make_update(base_pairs(base, self._data.n_classes), grown, values, seen)
+        update = self._with_values_from(weights_seen, update)
         gains = (-self._rise(update, weights) / weights.sum() for weights in (weights_seen, weights_unseen))
         self.schedule.report_probe(*gains)
 
@@ -188,22 +196,24 @@ class Booster:
             The paper's leaf values, from the samples in `sample`, or zeros if they will be renewed.
         """
         values = np.zeros((len(pairs), self._grower.max_nodes))
-        also = None if self._is_sequential(pairs) else self._paper_values(pairs, self._weights_of(sample), values)
+        weights, rules = self._weights_of(sample), self._leaf_rules(pairs[0][1])
+
+        def set_values(first: int, last: int) -> None:
+            self._set_values(range(first, last), pairs[first:last], weights, rules, values[first:last])
+
+        also = None if self._is_sequential(pairs) else set_values
         self._grower.grow(self._probabilities, pairs, seen, self.model.n_rounds, also=also)
         return values
 
-    def _paper_values(self, pairs: Sequence[Pair], weights: Floats, values: Floats) -> Callable[[int, int], None]:
-        """Make a function that sets the paper's leaf values of the trees from `first` to `last` - 1."""
-        rules, sums = self._leaf_rules(pairs[0][1]), np.zeros((*values.shape, 2))
-
-        def set_values(first: int, last: int) -> None:
-            for t in range(first, last):
-                sum_leaves(
-                    self._probabilities, self._data.labels, weights, *pairs[t], self._grower.leaf_ids[t], sums[t]
-                )
-            newton_steps(sums[first:last].reshape(-1, 2), rules, values[first:last].reshape(-1))
-
-        return set_values
+    def _set_values(
+        self, trees: Iterable[int], pairs: Iterable[Pair], weights: Floats, rules: LeafRules, values: Floats
+    ) -> None:
+        """Set the paper's leaf values of some trees."""
+        sums = np.empty((*values.shape, 2))
+        for tree, pair, sums_of_tree in zip(trees, pairs, sums, strict=True):
+            leaf_ids = self._grower.leaf_ids[tree]
+            sum_leaves(self._probabilities, self._data.labels, weights, *pair, leaf_ids, sums_of_tree)
+        newton_steps(sums.reshape(-1, 2), rules, values.reshape(-1))
 
     def _renews_while_growing(self, pairs: Sequence[Pair]) -> bool:
         """Whether leaf values are set one after the other by a thread while others grow the next trees."""
@@ -240,10 +250,18 @@ class Booster:
         """Pick the wanted ones of the trees just grown, and set their leaf values."""
         update = make_update(wanted, grown, values)
         if self._is_sequential(wanted):
-            renewal = self._renewal(int(update.minus[0]), self._weights_of(sample), self._workers)
-            values = renewal.renew_trees(update.plus.tolist(), update.tree.tolist(), self._grower.leaf_ids)
-            update = update._replace(values=values)
+            update = self._with_values_from(self._weights_of(sample), update)
         return update._replace(minus=self._lowered(update.minus))
+
+    def _with_values_from(self, weights: Floats, update: Update) -> Update:
+        """The same trees with leaf values from samples of these weights."""
+        base, trees, classes = int(update.minus[0]), update.tree.tolist(), update.plus.tolist()
+        if self._settings.leaf_values == "sequential":
+            values = self._renewal(base, weights, self._workers).renew_trees(classes, trees, self._grower.leaf_ids)
+            return update._replace(values=values)
+        values = np.empty_like(update.values)
+        self._set_values(trees, [(k, base) for k in classes], weights, self._leaf_rules(base), values)
+        return update._replace(values=values)
 
     def _is_sequential(self, pairs: Sequence[Pair]) -> bool:
         """Whether these trees get their leaf values one after the other; a single one has nothing to wait for."""

@@ -29,6 +29,7 @@ from abc_plugins.core.booster import Booster
 from abc_plugins.core.model import FlatTrees, TreeEnsemble
 from abc_plugins.core.modelcheck import ModelFormatError
 from abc_plugins.core.modelheader import decode_values, encode_values
+from abc_plugins.core.schedule import PROBE_EVERY
 
 FORMAT_VERSION = 1
 MAGIC = b"\x89ABK\r\n\x1a\n"
@@ -63,7 +64,7 @@ class Checkpoint:
 
 
 def booster_arrays(booster: Booster) -> dict[str, Floats]:
-    """The part of a booster's state that its model does not tell; not copied."""
+    """The part of a booster's state that its model does not tell; scores and losses are not copied."""
     probes = np.array(booster.schedule.probes, dtype=_FLOAT).reshape(-1, 2)
     return {_SCORES: booster._scores, _CLASS_LOSSES: booster._class_losses, _PROBES: probes}
 
@@ -76,12 +77,12 @@ def restore_booster(booster: Booster, checkpoint: Checkpoint) -> None:
     ModelFormatError
         If the state does not fit the data.
     """
-    header = checkpoint.model_header
-    arrays = {_PROBES: np.empty((0, 2)), **checkpoint.arrays}  # files from before there were probes have none
+    header, arrays = checkpoint.model_header, checkpoint.arrays
+    n_probes = arrays[_PROBES].size // 2 if _PROBES in arrays else 0
     shapes = {
         _SCORES: booster._scores.shape,
         _CLASS_LOSSES: booster._class_losses.shape,
-        _PROBES: (arrays[_PROBES].size // 2, 2),
+        _PROBES: (min(n_probes, len(header["base_classes"]) // PROBE_EVERY), 2),
     }
     for name, shape in shapes.items():
         if name not in arrays or arrays[name].shape != shape or not np.isfinite(arrays[name]).all():

@@ -47,10 +47,11 @@ class TrainingData:
         return self._edges[self._first_edge[features] + bins]
 
     def parts(self, n_parts: int) -> AnyArray:
-        """Deal the samples out to `n_parts` parts of about the same size, by a hash of their bins.
+        """Deal the samples out to `n_parts` parts, by a hash of their bins.
 
         Samples that are alike are in one part, so that none has a twin elsewhere, and parts depend neither on the
-        order of the samples nor on whether one of weight 2 is given once or twice.
+        order of the samples nor on whether one of weight 2 is given once or twice. Parts have about the same size
+        unless many samples are alike.
 
         Returns
         -------

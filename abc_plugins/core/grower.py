@@ -28,6 +28,9 @@ _FEWEST_HISTOGRAMS = 3
 """One for the root, and two for the leaves that are searched."""
 
 
+_ROUNDING = 1e-9
+"""Sums of weights that should be equal may differ by this share, and are to allow the same number of leaves."""
+
 _ROWS_PER_LOT = 2**18
 """A thread grows no more trees at a time than have so many samples together: it cannot be interrupted meanwhile."""
 
@@ -100,7 +103,8 @@ class TreeGrower:
             plus, minus, usable, self._max_leaves(plus, minus), self._nodes, self._n_nodes, self.leaf_ids
         )
         everything = sample.size == data.n_samples and rules.trim == 0.0
-        others = np.empty(0, np.uint32) if everything else np.delete(np.arange(data.n_samples, dtype=np.uint32), sample)
+        is_listed = not everything and rules.trim == 0.0
+        others = np.delete(np.arange(data.n_samples, dtype=np.uint32), sample) if is_listed else sample[:0]
         teams = self._provide_teams(len(pairs))
 
         def grow_lot(lot: tuple[int, int], thread: int) -> None:
@@ -193,7 +197,8 @@ class TreeGrower:
         max_leaves = np.full(plus.size, self._num_leaves, dtype=np.int64)
         per_leaf, has_base = self._settings.pair_samples_per_leaf, minus != CLASSIC
         if per_leaf > 0.0:
-            affordable = (self._class_weights[plus] + self._class_weights[minus])[has_base] // per_leaf
+            weights = (self._class_weights[plus] + self._class_weights[minus])[has_base]
+            affordable = np.floor(weights / per_leaf * (1.0 + _ROUNDING))
             max_leaves[has_base] = np.minimum(np.maximum(affordable, 2), self._num_leaves)
         return max_leaves
 

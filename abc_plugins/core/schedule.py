@@ -217,6 +217,8 @@ class BaseClassSchedule:
             fail("state", f"{found}", f"a mapping with the keys {sorted(expected)}")
         settings = dict(state)
         bases, probes = settings.pop("bases"), settings.pop("probes")
+        if not all(isinstance(gains, list | tuple) and len(gains) == 2 for gains in probes):
+            fail("probes", probes, "pairs of gains on samples seen and not seen")
         schedule = cls(settings.pop("n_classes"), **settings)
         for base in bases:
             schedule.record(base)
@@ -226,8 +228,8 @@ class BaseClassSchedule:
 
     def _next_probe(self) -> int | None:
         """The part of the samples that the next round is grown without, if it is a probe."""
-        if self.base_choice != "drawn":
-            return None
+        if self.base_choice != "drawn" or self.n_candidates == self.n_classes:
+            return None  # nothing is drawn
         number, place = divmod(len(self._bases) - self.warmup, PROBE_EVERY)
         return number % PROBE_PARTS if place == PROBE_EVERY - 1 else None
 
