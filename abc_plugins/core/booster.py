@@ -24,7 +24,7 @@ from abc_plugins.core.leaves import (
 from abc_plugins.core.losses import LEAST_DERIVATIVE, centre, starting_class_losses, update_probabilities
 from abc_plugins.core.model import FlatTrees, TreeEnsemble, single_leaf
 from abc_plugins.core.pairs import Pair, base_pairs, classic_pairs, distinct_pairs
-from abc_plugins.core.parallel import Workers
+from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers
 from abc_plugins.core.renewal import ROWS_WORTH_THREADS, LeafRenewal
 from abc_plugins.core.schedule import CLASSIC, PROBE_PARTS, BaseClassSchedule, RoundPlan
 from abc_plugins.core.settings import Settings
@@ -83,10 +83,14 @@ class Booster:
         self._scores = np.zeros((data.n_classes, data.n_samples))
         self._new_scores = np.empty_like(self._scores)
         self._probabilities = np.empty_like(self._scores)
-        self._restore_probabilities()  # by all threads: memory that is new takes time
+        workers.over_rows(data.n_samples, self._set_equal)  # memory that is new takes time
         self._class_losses = starting_class_losses(data.labels, data.weights, data.n_classes)
         # Rounding of the sum: samples of a weight that is lost in it are not waited for.
         self._solved_loss = LEAST_DERIVATIVE * data.n_classes * float(data.weights.sum())
+
+    def _set_equal(self, first_block: int, last_block: int) -> None:
+        """Give all classes of some blocks of samples the same probability."""
+        self._probabilities[:, first_block * ROWS_PER_BLOCK : last_block * ROWS_PER_BLOCK] = 1.0 / self._data.n_classes
 
     def run_round(self) -> FlatTrees:
         """Add one round to the model and return its trees."""
