@@ -261,7 +261,7 @@ def _encode_label(label: Any) -> bool | int | float | str:
     if not isinstance(label, bool | int | float | str):
         raise _unstorable(f"the label {label!r} of type {type(label).__name__}")
     if not _is_storable(label):
-        raise _unstorable(f"the label {label}" + (", which has more than 64 bits," if isinstance(label, int) else ""))
+        raise _unstorable(f"the label {label}" + (", which has more than 64 bits" if isinstance(label, int) else ""))
     return label
 
 
@@ -275,7 +275,7 @@ def _is_storable(label: bool | int | float | str) -> bool:
 def _unstorable(what: str) -> TypeError:
     return TypeError(
         f"a model file cannot hold {what}: labels must be strings, booleans or numbers of up to 64 bits. "
-        "Fit with such labels (for example their index in a list of your own), or use pickle."
+        "Fit with labels that are (for example their index in a list of your own), or use pickle."
     )
 
 
