@@ -28,7 +28,7 @@ from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers
 from abc_plugins.core.renewal import ROWS_WORTH_THREADS, LeafRenewal
 from abc_plugins.core.schedule import CLASSIC, PROBE_PARTS, BaseClassSchedule, RoundPlan
 from abc_plugins.core.settings import Settings
-from abc_plugins.core.trials import trial_rise
+from abc_plugins.core.trials import trial_rises
 
 MAX_HALVINGS = 8
 """How often the guard halves a step before it gives it up: 1/256 of the step is next to nothing."""
@@ -139,14 +139,13 @@ class Booster:
         """Grow the trees of a plan; the base class and what the round would add to the scores."""
         sample = self._draw_sample()
         seen = self._seen_by_probe(sample, plan.probe)
-        is_probe = seen.size < sample.size
         pairs = distinct_pairs(plan, self._data.n_classes)
         self.trees_grown += len(pairs)
-        if not is_probe and len(plan.candidates) < 2 and self._renews_while_growing(pairs):
-            return pairs[0][1], self._grow_and_renew(pairs, sample)
-        values = self._grow(pairs, seen, sample)
-        base, update = self._best_update(plan, pairs, values, sample)
-        if is_probe:
+        if len(plan.candidates) < 2 and self._renews_while_growing(pairs):
+            base, update = pairs[0][1], self._grow_and_renew(pairs, seen, sample)
+        else:
+            base, update = self._best_update(plan, pairs, self._grow(pairs, seen, sample), sample)
+        if seen.size < sample.size:
             self._report_probe(update, seen, self._parts == plan.probe)
         return base, update
 
@@ -171,20 +170,20 @@ class Booster:
         ]
         if len(updates) == 1:
             return plan.candidates[0], updates[0]
-        base = self.schedule.choose(plan, [self._rise(update, self._data.weights) for update in updates])
+        base = self.schedule.choose(plan, [self._rises(update, self._data.weights)[0] for update in updates])
         return base, updates[plan.candidates.index(base)]
 
-    def _rise(self, update: Update, weights: Floats) -> float:
-        """Rise of the training loss, with these weights, if an update were applied."""
-        return trial_rise(self._probabilities, self._data.labels, weights, self._grower.leaf_ids, update, self._workers)
+    def _rises(self, update: Update, *weights: Floats) -> list[float]:
+        """Rise of the training loss if an update were applied, with each of these weights."""
+        probabilities, leaf_ids = self._probabilities, self._grower.leaf_ids
+        return trial_rises(probabilities, self._data.labels, np.stack(weights), leaf_ids, update, self._workers)
 
     def _report_probe(self, update: Update, seen: AnyArray, is_unseen: Booleans) -> None:
         """Tell the schedule what trees gain on samples seen and not seen, with leaf values from those seen."""
         weights_seen = self._weights_of(seen)
         weights_unseen = np.where(is_unseen, self._data.weights, 0.0)
-        update = self._with_values_from(weights_seen, update)
-        gains = (-self._rise(update, weights) / weights.sum() for weights in (weights_seen, weights_unseen))
-        self.schedule.report_probe(*gains)
+        rises = self._rises(self._with_values_from(weights_seen, update), weights_seen, weights_unseen)
+        self.schedule.report_probe(-rises[0] / weights_seen.sum(), -rises[1] / weights_unseen.sum())
 
     @cached_property
     def _parts(self) -> AnyArray:
@@ -229,8 +228,8 @@ class Booster:
         keeps_up = n_threads <= _THREADS_PER_RENEWAL and n_trees >= 2 * n_threads
         return keeps_up or self._data.n_samples < ROWS_WORTH_THREADS
 
-    def _grow_and_renew(self, pairs: Sequence[Pair], sample: AnyArray) -> Update:
-        """Grow trees and set their leaf values one after the other, while the next ones are growing."""
+    def _grow_and_renew(self, pairs: Sequence[Pair], seen: AnyArray, sample: AnyArray) -> Update:
+        """Grow trees from the samples in `seen`, and set their leaf values from `sample` while the next ones grow."""
         renewal = self._renewal(pairs[0][1], self._weights_of(sample), Workers(1))  # the others are growing trees
         values = np.empty((len(pairs), self._grower.max_nodes))
         classes = [plus for plus, _ in pairs]
@@ -238,7 +237,7 @@ class Booster:
         def renew(first: int, last: int) -> None:
             values[first:last] = renewal.renew_trees(classes[first:last], range(first, last), self._grower.leaf_ids)
 
-        self._grower.grow(self._probabilities, pairs, sample, self.model.n_rounds, then=renew)
+        self._grower.grow(self._probabilities, pairs, seen, self.model.n_rounds, then=renew)
         return make_update(pairs, pairs, values)
 
     def _draw_sample(self) -> AnyArray:

@@ -19,16 +19,17 @@ _LARGEST_RISE = 690.0
 """A step beyond this counts as this, so that masses stay finite: it is out of all proportion either way."""
 
 
-def trial_rise(
+def trial_rises(
     probabilities: Floats, labels: Integers, weights: Floats, leaf_ids: AnyArray, update: Update, workers: Workers
-) -> float:
-    """Rise of the total training loss if the update of a round with a base class were applied.
+) -> list[float]:
+    """Rises of the total training loss, one for each set of weights, if an update with a base class were applied.
 
     Parameters
     ----------
     probabilities : array of shape (n_classes, n_samples)
         Softmax of the scores before the round.
-    labels, weights : arrays of shape (n_samples,)
+    labels : array of shape (n_samples,)
+    weights : array of shape (n_sets, n_samples)
     leaf_ids : array of uint16, shape (n_grown, n_samples)
     update : Update
         A tree for every class but the base, in the order of the classes.
@@ -37,7 +38,7 @@ def trial_rise(
     n_samples = labels.size
     rises = np.clip(update.values, -_LARGEST_RISE, _LARGEST_RISE)
     growth = np.exp(rises)
-    block_rises = np.empty(count_blocks(n_samples))
+    block_rises = np.empty((len(weights), count_blocks(n_samples)))
     base = int(update.minus[0])
     workers.over_rows(
         n_samples,
@@ -45,7 +46,7 @@ def trial_rise(
             probabilities, labels, weights, leaf_ids, update.tree, base, rises, growth, block_rises, first, last
         ),
     )
-    return float(block_rises.sum())
+    return [float(of_set.sum()) for of_set in block_rises]
 
 
 @kernel
@@ -56,6 +57,7 @@ def _try_blocks(
     mass = np.empty(ROWS_PER_BLOCK)
     base_rise = np.empty(ROWS_PER_BLOCK)
     own_rise = np.empty(ROWS_PER_BLOCK)
+    loss_rise = np.empty(ROWS_PER_BLOCK)
     for block in range(first_block, last_block):
         start = block * ROWS_PER_BLOCK
         stop = min(start + ROWS_PER_BLOCK, labels.size)
@@ -77,6 +79,10 @@ def _try_blocks(
         for i in range(n):
             t = label[i] - (label[i] > base)
             own_rise[i] = base_rise[i] if label[i] == base else rises[t, leaf_ids[tree[t], start + i]]
-        block_rises[block] = 0.0
         for i in range(n):
-            block_rises[block] += weights[start + i] * (np.log(mass[i]) - own_rise[i])
+            loss_rise[i] = np.log(mass[i]) - own_rise[i]
+        for j in range(weights.shape[0]):
+            total = 0.0
+            for i in range(n):
+                total += weights[j, start + i] * loss_rise[i]
+            block_rises[j, block] = total
