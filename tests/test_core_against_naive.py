@@ -15,11 +15,13 @@ from conftest import Data, make_data
 
 from abc_plugins import ABCBoostClassifier
 from abc_plugins.core.binning import find_bins
+from abc_plugins.core.booster import Booster
 from abc_plugins.core.data import make_training_data
 from abc_plugins.core.model import NODE_FIELDS
 from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers
 from abc_plugins.core.schedule import PROBE_PARTS
 from abc_plugins.core.settings import MAX_BINS
+from abc_plugins.core.settings import Settings as BoosterSettings
 
 METHODS = ("mart", "robustlogit", "abcmart", "abcrobustlogit")
 GAIN_RTOL = 1e-6
@@ -169,13 +171,16 @@ def test_probes(leaf_values, schedule, weights):
     settings = {"n_estimators": 34, "num_leaves": 5, "leaf_values": leaf_values, "base_choice": "drawn", **schedule}
     settings |= {"method": "abcrobustlogit", "learning_rate": 0.3, "min_samples_leaf": 4}
     native = fit_native(data, **settings)
-    kept = np.ones(data.y.size, bool) if weights is None else data.weights > 0
-    workers, labels = Workers(1), data.y[kept].astype(np.int32)
-    made = make_training_data(data.X[kept], labels, np.ones(labels.size), 4, MAX_BINS, workers)
+    weights = np.ones(data.y.size) if weights is None else data.weights
+    made = make_training_data(data.X, data.y.astype(np.int32), weights, 4, MAX_BINS, Workers(1))
     oracle = fit_oracle(data, parts=made.parts(PROBE_PARTS), **settings)
-    assert len(oracle.probes) == 3
     assert naive.trust(oracle.probes) < 0.5
     assert_same_model(oracle, native, with_odd_rows(data.X_test))
+    booster = Booster(made, BoosterSettings(**PAPER | settings), Workers(1))
+    for _ in range(settings["n_estimators"]):
+        booster.run_round()
+    assert len(oracle.probes) == 3
+    np.testing.assert_allclose(booster.schedule.probes, oracle.probes, RTOL)
 
 
 def test_the_cases_cover_what_they_should():
