@@ -386,7 +386,7 @@ def _factorize(labels: AnyArray, input_name: str) -> tuple[AnyArray, Integers]:
 
 def _factorize_by_counting(labels: AnyArray) -> tuple[AnyArray, Integers]:
     """Small integers have a place in a table each, which is much faster than sorting them."""
-    classes = np.flatnonzero(np.bincount(labels))
+    classes = np.flatnonzero(np.bincount(labels.astype(np.int64)))
     index = np.zeros(classes[-1] + 1, dtype=np.int32)
     index[classes] = np.arange(classes.size)
     return classes.astype(labels.dtype), index[labels]

@@ -386,3 +386,21 @@ def test_booleans_of_other_bytes_are_booleans():
     """Masks of 0 and 255 are seen as booleans at times."""
     mask = np.array([[0, 255], [255, 0]], dtype=np.uint8).view(bool)
     np.testing.assert_array_equal(read_features(mask, keep_integers=True).values, [[0, 1], [1, 0]])
+
+
+INTEGER_LABELS = [
+    (labels, dtype)
+    for labels in ([3, 1, 3, 0], [100, 7, 7, 99], [70000, 3, 70000, 5], [-2, 5, -2, 0])
+    for dtype in ("u1", "i1", "u2", ">i4", "i8", "u8")
+    if np.iinfo(dtype).min <= min(labels) <= max(labels) <= np.iinfo(dtype).max
+]
+
+
+@pytest.mark.parametrize(("labels", "dtype"), INTEGER_LABELS, ids=str)
+def test_integer_labels_of_any_size(labels, dtype):
+    y = np.array(labels, dtype=dtype)
+    classes, codes = read_labels(y)
+    expected, inverse = np.unique(y, return_inverse=True)
+    np.testing.assert_array_equal(classes, expected)
+    np.testing.assert_array_equal(codes, inverse)
+    assert (classes.dtype, codes.dtype) == (expected.dtype, np.int32)
