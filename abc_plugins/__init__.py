@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from abc_plugins.classifier import ABCBoostClassifier
-    from abc_plugins.core.modelfile import ModelFormatError
+    from abc_plugins.core.model.file import ModelFormatError
     from abc_plugins.core.schedule import BaseClassSchedule
 
 try:
@@ -21,7 +21,7 @@ __all__ = ["ABCBoostClassifier", "BaseClassSchedule", "ModelFormatError", "__ver
 _HOME = {
     "ABCBoostClassifier": "abc_plugins.classifier",
     "BaseClassSchedule": "abc_plugins.core.schedule",
-    "ModelFormatError": "abc_plugins.core.modelfile",
+    "ModelFormatError": "abc_plugins.core.model.file",
 }
 
 

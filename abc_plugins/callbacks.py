@@ -19,8 +19,8 @@ from typing import Any, Protocol, TextIO
 
 import numpy as np
 
-from abc_plugins.core.atomic import check_target, remove_leftovers
-from abc_plugins.core.checks import check_integer, check_real, fail
+from abc_plugins.core.runtime.atomic import check_target, remove_leftovers
+from abc_plugins.core.runtime.checks import check_integer, check_real, fail
 from abc_plugins.core.schedule import CLASSIC
 
 Evaluations = dict[str, dict[str, list[float]]]

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from abc_plugins.callbacks import Callback, CallbackList, RoundContext
-from abc_plugins.core.arrays import AnyArray, Floats
-from abc_plugins.core.checkpoint import (
+from abc_plugins.core.model.checkpoint import (
     Checkpoint,
     booster_arrays,
     check_checkpoint,
@@ -22,7 +21,8 @@ from abc_plugins.core.checkpoint import (
     restore_booster,
     save_checkpoint,
 )
-from abc_plugins.core.modelcheck import ModelFormatError
+from abc_plugins.core.model.validation import ModelFormatError
+from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.evaluation import EvalSet, Metrics
 from abc_plugins.persistence import check_classifier_header, make_header, storable_params
 from abc_plugins.training import describe_run

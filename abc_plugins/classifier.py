@@ -14,14 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from abc_plugins.callbacks import CallbackList, early_stopping, log_evaluation
 from abc_plugins.checkpoints import Resumption, RunCheckpoints, RunData
-from abc_plugins.core.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.booster import Booster
-from abc_plugins.core.checks import check_integer, check_real, fail
-from abc_plugins.core.data import make_training_data
-from abc_plugins.core.model import TreeEnsemble
-from abc_plugins.core.parallel import Workers, resolve_n_jobs
+from abc_plugins.core.model.ensemble import TreeEnsemble
+from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
+from abc_plugins.core.runtime.checks import check_integer, check_real, fail
+from abc_plugins.core.runtime.parallel import Workers, resolve_n_jobs
 from abc_plugins.core.schedule import check_search
 from abc_plugins.core.settings import Settings, check_settings
+from abc_plugins.core.trees.training_data import make_training_data
 from abc_plugins.evaluation import EvalSet, Metrics, softmax
 from abc_plugins.persistence import load_classifier, save_classifier
 from abc_plugins.tables import encode_labels, read_features, read_labels, read_weights

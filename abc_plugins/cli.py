@@ -132,7 +132,7 @@ def run_fit(options: argparse.Namespace) -> None:
     """Train on a file and write the model."""
     from abc_plugins.callbacks import checkpoint, log_evaluation, progress_bar
     from abc_plugins.classifier import ABCBoostClassifier
-    from abc_plugins.core.checks import check_integer
+    from abc_plugins.core.runtime.checks import check_integer
 
     check_output(options.out, options.force)
     parameters = {name: getattr(options, name) for name in _model_parameters()}
@@ -269,7 +269,7 @@ def _add_inspect_options(parser: argparse.ArgumentParser) -> None:
 def run_inspect(options: argparse.Namespace) -> None:
     """Describe a model file."""
     from abc_plugins.classifier import ABCBoostClassifier
-    from abc_plugins.core.checks import check_integer
+    from abc_plugins.core.runtime.checks import check_integer
     from abc_plugins.summary import as_text, summarise
 
     top = check_integer("top", options.top, minimum=0)
@@ -287,7 +287,7 @@ def run_inspect(options: argparse.Namespace) -> None:
 
 def _draw(model: ABCBoostClassifier, path: str, top: int) -> None:
     """Draw the three plots of a model side by side."""
-    from abc_plugins.core.atomic import replace_file
+    from abc_plugins.core.runtime.atomic import replace_file
     from abc_plugins.plot import overview
 
     figure = overview(model, top=max(1, top))

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from abc_plugins.classifier import ABCBoostClassifier
-from abc_plugins.core import jit
-from abc_plugins.core.growing import grow_trees
-from abc_plugins.core.teamwork import ROWS_WORTH_A_TEAM
+from abc_plugins.core.runtime import jit
+from abc_plugins.core.trees.best_first import grow_trees
+from abc_plugins.core.trees.teamwork import ROWS_WORTH_A_TEAM
 
 
 @dataclass(frozen=True)

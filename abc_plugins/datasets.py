@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from abc_plugins.core.arrays import AnyArray
+from abc_plugins.core.runtime.arrays import AnyArray
 
 FOLDER_VARIABLE = "ABC_PLUGINS_DATA"
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray, Floats, Integers
-from abc_plugins.core.checks import fail
-from abc_plugins.core.model import FlatTrees
-from abc_plugins.core.parallel import Workers
-from abc_plugins.core.predicting import add_tree_scores
+from abc_plugins.core.model.ensemble import FlatTrees
+from abc_plugins.core.model.predicting import add_tree_scores
+from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
+from abc_plugins.core.runtime.checks import fail
+from abc_plugins.core.runtime.parallel import Workers
 
 MetricFunction = Callable[..., tuple[str, float, bool]]
 """metric(y_true, y_proba) or metric(y_true, y_proba, weight) -> (name, value, higher is better), as in LightGBM."""

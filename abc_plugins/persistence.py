@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray
-from abc_plugins.core.checkpoint import is_checkpoint, load_checkpoint
-from abc_plugins.core.model import TreeEnsemble
-from abc_plugins.core.modelfile import ModelFormatError, load, save
+from abc_plugins.core.model.checkpoint import is_checkpoint, load_checkpoint
+from abc_plugins.core.model.ensemble import TreeEnsemble
+from abc_plugins.core.model.file import ModelFormatError, load, save
+from abc_plugins.core.runtime.arrays import AnyArray
 from abc_plugins.training import TrainingRun
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from abc_plugins.core.arrays import AnyArray, Floats
-from abc_plugins.core.checks import check_choice, check_integer, fail
+from abc_plugins.core.runtime.arrays import AnyArray, Floats
+from abc_plugins.core.runtime.checks import check_choice, check_integer, fail
 from abc_plugins.core.schedule import CLASSIC
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # of Okabe and Ito

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray
-from abc_plugins.core.atomic import replace_file
+from abc_plugins.core.runtime.arrays import AnyArray
+from abc_plugins.core.runtime.atomic import replace_file
 from abc_plugins.tables import Features, read_features, refuse_column
 
 MISSING = ("", "NA", "N/A", "#N/A", "n/a", "NaN", "nan", "NULL", "null")

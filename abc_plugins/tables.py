@@ -19,8 +19,8 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_array, column_or_1d
 
-from abc_plugins.core.arrays import AnyArray, Floats, Integers
-from abc_plugins.core.checks import fail
+from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
+from abc_plugins.core.runtime.checks import fail
 
 Column: TypeAlias = "narwhals.Series[Any]"
 

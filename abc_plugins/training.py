@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from abc_plugins.callbacks import CallbackList, Evaluations, RoundContext
 from abc_plugins.core.booster import Booster
-from abc_plugins.core.model import TreeEnsemble
-from abc_plugins.core.parallel import Workers
+from abc_plugins.core.model.ensemble import TreeEnsemble
+from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.evaluation import EvalSet, Metrics
 
 if TYPE_CHECKING:

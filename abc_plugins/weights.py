@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray, Floats, Integers
-from abc_plugins.core.checks import check_real, fail
+from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
+from abc_plugins.core.runtime.checks import check_real, fail
 from abc_plugins.tables import read_weights
 
 SMALLEST_TOTAL, LARGEST_TOTAL = 1e-100, 1e100

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from abc_plugins.core.checkpoint import MAGIC as CHECKPOINT_MAGIC
+from abc_plugins.core.model.checkpoint import MAGIC as CHECKPOINT_MAGIC
 
 _MODEL = struct.Struct("<8sII3Q")
 _CHECKPOINT = struct.Struct("<8sIIQ")

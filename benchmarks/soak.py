@@ -34,7 +34,7 @@ from common import describe_machine, peak_megabytes, print_table
 
 from abc_plugins import ABCBoostClassifier
 from abc_plugins.callbacks import checkpoint
-from abc_plugins.core.checkpoint import load_checkpoint
+from abc_plugins.core.model.checkpoint import load_checkpoint
 
 SECONDS = 1800.0
 """Nothing here takes that long, even on a busy machine: whatever does hangs."""

@@ -333,7 +333,7 @@ loaded = time.perf_counter()
 ABCBoostClassifier({options}).fit(X, y)
 fitted = time.perf_counter()
 import json
-from abc_plugins.core import jit
+from abc_plugins.core.runtime import jit
 print(json.dumps([imported - started, fitted - loaded, len(jit.compiled_kernels)]))
 """
 

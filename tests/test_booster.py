@@ -13,12 +13,12 @@ import pytest
 
 from abc_plugins import ABCBoostClassifier
 from abc_plugins.core.booster import Booster
-from abc_plugins.core.data import make_training_data
-from abc_plugins.core.grower import TreeGrower
-from abc_plugins.core.model import NODE_FIELDS
-from abc_plugins.core.parallel import Workers
+from abc_plugins.core.model.ensemble import NODE_FIELDS
+from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.core.settings import Settings
+from abc_plugins.core.trees.round_grower import RoundGrower
+from abc_plugins.core.trees.training_data import make_training_data
 
 QUICK = {"n_estimators": 6, "num_leaves": 5, "min_samples_leaf": 3, "search": 3, "gap": 1, "warmup": 2}
 
@@ -40,13 +40,13 @@ def fit(data, **settings):
 @pytest.mark.parametrize(("K", "search"), [(5, 3), (5, "all"), (4, 1)])
 def test_a_search_never_grows_a_pair_twice(make_data, monkeypatch, K, search, leaf_values):
     calls = []
-    grow = TreeGrower.grow
+    grow = RoundGrower.grow
 
     def spy(self, probabilities, pairs, sample, round_index, **steps):
         calls.append(list(pairs))
         grow(self, probabilities, pairs, sample, round_index, **steps)
 
-    monkeypatch.setattr(TreeGrower, "grow", spy)
+    monkeypatch.setattr(RoundGrower, "grow", spy)
     model = fit(make_data(K, 80), search=search, leaf_values=leaf_values)
     s = K if search == "all" else search
     sizes = [K, K, s * (K - 1) - s * (s - 1) // 2, K - 1, s * (K - 1) - s * (s - 1) // 2, K - 1]
@@ -94,13 +94,13 @@ def test_draws_depend_on_the_seed_alone(make_data, option):
 
 def test_every_round_draws_its_share_of_the_samples(make_data, monkeypatch):
     samples = []
-    grow = TreeGrower.grow
+    grow = RoundGrower.grow
 
     def spy(self, probabilities, pairs, sample, round_index, **steps):
         samples.append(sample.copy())
         grow(self, probabilities, pairs, sample, round_index, **steps)
 
-    monkeypatch.setattr(TreeGrower, "grow", spy)
+    monkeypatch.setattr(RoundGrower, "grow", spy)
     fit(make_data(4, 100), subsample=0.3)
     assert [np.unique(sample).size for sample in samples] == [30] * 6
     assert all(np.all(np.diff(sample.astype(int)) > 0) for sample in samples)
@@ -158,13 +158,13 @@ def test_a_probe_grows_trees_without_a_part_and_uses_all_samples_for_leaf_values
     booster = boosted(data, 9, **options)
     sample = booster._draw_sample()
     parts, grown_from = booster._data.parts(5), []
-    grow = TreeGrower.grow
+    grow = RoundGrower.grow
 
     def spy(grower, probabilities, pairs, sample, *others, **more):
         grown_from.append(sample.copy())
         grow(grower, probabilities, pairs, sample, *others, **more)
 
-    monkeypatch.setattr(TreeGrower, "grow", spy)
+    monkeypatch.setattr(RoundGrower, "grow", spy)
     scores = booster._scores.copy()
     trees = booster.run_round()
     np.testing.assert_array_equal(grown_from[0], sample[parts[sample] != 0])
@@ -194,7 +194,7 @@ def test_samples_that_are_solved_count_as_samples(make_data):
     """A sample without derivatives still is one of those that a leaf must have, drawn or not."""
     data = make_data(4, 120)
     training = make_training_data(data.X, data.y.astype(np.int32), np.ones(120), 4, 255, Workers(1))
-    grower = TreeGrower(training, Settings(min_samples_leaf=20), Workers(1))
+    grower = RoundGrower(training, Settings(min_samples_leaf=20), Workers(1))
     solved = np.eye(4)[data.y].T.copy()
     sample = np.arange(0, 120, 2, dtype=np.uint32)
     probabilities = np.where(np.arange(120) % 4 == 0, solved, 0.25)

@@ -19,7 +19,7 @@ import pytest
 from abc_plugins import ABCBoostClassifier, ModelFormatError
 from abc_plugins.callbacks import Callback, checkpoint, early_stopping, record_evaluation
 from abc_plugins.cli import main
-from abc_plugins.core import checkpoint as checkpoint_file
+from abc_plugins.core.model import checkpoint as checkpoint_file
 
 OPTIONS = {
     "n_estimators": 12,
@@ -417,7 +417,7 @@ def test_what_a_killed_process_left_is_removed(data, tmp_path):
     path = tmp_path / "run"
     program = textwrap.dedent(f"""
         import os, signal
-        from abc_plugins.core.atomic import replace_file
+        from abc_plugins.core.runtime.atomic import replace_file
         with replace_file({str(path)!r}) as file:
             file.write(b"half")
             file.flush()

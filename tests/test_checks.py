@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from abc_plugins.core.checks import check_choice, check_integer, check_real, fail
+from abc_plugins.core.runtime.checks import check_choice, check_integer, check_real, fail
 
 
 @pytest.mark.parametrize("value", [3, np.int8(3), np.uint64(3), np.int64(3)])

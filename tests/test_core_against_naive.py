@@ -14,14 +14,14 @@ import pytest
 from conftest import Data, make_data
 
 from abc_plugins import ABCBoostClassifier
-from abc_plugins.core.binning import find_bins
 from abc_plugins.core.booster import Booster
-from abc_plugins.core.data import make_training_data
-from abc_plugins.core.model import NODE_FIELDS
-from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers
+from abc_plugins.core.model.ensemble import NODE_FIELDS
+from abc_plugins.core.runtime.parallel import ROWS_PER_BLOCK, Workers
 from abc_plugins.core.schedule import PROBE_PARTS
 from abc_plugins.core.settings import MAX_BINS
 from abc_plugins.core.settings import Settings as BoosterSettings
+from abc_plugins.core.trees.binning import find_bins
+from abc_plugins.core.trees.training_data import make_training_data
 
 METHODS = ("mart", "robustlogit", "abcmart", "abcrobustlogit")
 GAIN_RTOL = 1e-6

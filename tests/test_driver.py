@@ -12,7 +12,7 @@ from abc_plugins.core.driver import (
     search_pairs,
 )
 from abc_plugins.core.pairs import base_pairs, classic_pairs
-from abc_plugins.core.parallel import Workers
+from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC, BaseClassSchedule
 
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abc_plugins.core.fixedpoint import to_fixed_point, to_float, weigh
 from abc_plugins.core.losses import derivatives
 from abc_plugins.core.schedule import CLASSIC
+from abc_plugins.core.trees.fixedpoint import to_fixed_point, to_float, weigh
 
 
 def real_derivatives(probabilities, labels, weights, plus, minus):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from abc_plugins import ABCBoostClassifier
-from abc_plugins.core.checkpoint import load_checkpoint
+from abc_plugins.core.model.checkpoint import load_checkpoint
 
 FOLDER = Path(__file__).parent / "fixtures"
 ROWS = [[0.0, 0.0, 0.0], [1.0, -1.0, 0.5], [np.nan, 2.0, -2.0], [-3.0, np.nan, np.nan], [0.25, 0.5, 0.75]]

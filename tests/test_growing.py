@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from abc_plugins import ABCBoostClassifier
-from abc_plugins.core import columns as columns_module
-from abc_plugins.core import grower, growing, teamwork
-from abc_plugins.core.columns import FeatureCells, feature_cells
-from abc_plugins.core.data import TrainingData, make_training_data
-from abc_plugins.core.fixedpoint import WeightUnits, to_fixed_point, weigh
-from abc_plugins.core.grower import TreeGrower
-from abc_plugins.core.histogram import build_histogram, subtract_histogram
 from abc_plugins.core.losses import derivatives
-from abc_plugins.core.parallel import Workers
+from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.core.settings import Settings
-from abc_plugins.core.splitting import SplitRules, Thresholds, find_best_split, make_thresholds
+from abc_plugins.core.trees import best_first, round_grower, teamwork
+from abc_plugins.core.trees import columns as columns_module
+from abc_plugins.core.trees.columns import FeatureCells, feature_cells
+from abc_plugins.core.trees.fixedpoint import WeightUnits, to_fixed_point, weigh
+from abc_plugins.core.trees.histogram import build_histogram, subtract_histogram
+from abc_plugins.core.trees.round_grower import RoundGrower
+from abc_plugins.core.trees.splitting import SplitRules, Thresholds, find_best_split, make_thresholds
+from abc_plugins.core.trees.training_data import TrainingData, make_training_data
 
 N, K = 120, 3
 
@@ -272,7 +272,7 @@ def test_all_features_together_and_only_usable_ones():
 def grow(problem, pair=(1, CLASSIC), sample=None, n_threads=1, **settings):
     sample = np.arange(N, dtype=np.uint32) if sample is None else sample
     with Workers(n_threads) as workers:
-        grower = TreeGrower(problem.data, Settings(**settings), workers)
+        grower = RoundGrower(problem.data, Settings(**settings), workers)
         grower.grow(problem.probabilities, [pair], sample, 0)
     return grower._nodes[0, : grower._n_nodes[0]], grower.leaf_ids[0]
 
@@ -354,9 +354,9 @@ def test_histograms_of_many_cells_are_not_kept_for_every_thread(monkeypatch):
     pairs = [(0, CLASSIC), (1, CLASSIC), (2, CLASSIC)]
 
     def grown(budget):
-        monkeypatch.setattr("abc_plugins.core.grower._HISTOGRAM_BYTES", budget)
+        monkeypatch.setattr("abc_plugins.core.trees.round_grower._HISTOGRAM_BYTES", budget)
         with Workers(3) as workers:
-            grower = TreeGrower(problem.data, Settings(), workers)
+            grower = RoundGrower(problem.data, Settings(), workers)
             grower.grow(problem.probabilities, pairs, np.arange(N, dtype=np.uint32), 0)
             return len(grower._teams), grower.leaf_ids.copy()
 
@@ -395,10 +395,10 @@ def test_memory_for_few_histograms_grows_the_same_trees(make_data, monkeypatch, 
 
     def make_few(columns, num_leaves, _):
         made.append(max(n_histograms, 3))
-        return growing.make_workspace(columns, num_leaves, made[-1])
+        return best_first.make_workspace(columns, num_leaves, made[-1])
 
     monkeypatch.setattr(teamwork, "make_workspace", make_few)
-    monkeypatch.setattr(grower, "_HISTOGRAM_BYTES", 0)
+    monkeypatch.setattr(round_grower, "_HISTOGRAM_BYTES", 0)
     found = ABCBoostClassifier(**options, random_state=0, n_jobs=2).fit(data.X, data.y).model_.flat()
     assert len(made) == 1  # memory for one thread
     for name in expected.__dataclass_fields__:
@@ -421,14 +421,14 @@ def fit_in_teams(monkeypatch, data, n_jobs, **options):
             sizes.add(self._workers.n_threads)
             return super().grow(*arguments)
 
-    class SpyGrower(TreeGrower):
+    class SpyGrower(RoundGrower):
         def grow(self, *arguments, **steps):
             super().grow(*arguments, **steps)
             held.append(sum(len(team.work.histograms) + len(team._parts) for team in self._teams))
 
-    monkeypatch.setattr(grower, "Team", Spy)
-    monkeypatch.setattr("abc_plugins.core.booster.TreeGrower", SpyGrower)
-    for module in (grower, teamwork):
+    monkeypatch.setattr(round_grower, "Team", Spy)
+    monkeypatch.setattr("abc_plugins.core.booster.RoundGrower", SpyGrower)
+    for module in (round_grower, teamwork):
         monkeypatch.setattr(module, "ROWS_WORTH_A_TEAM", 7)
     model = ABCBoostClassifier(**options, random_state=0, n_jobs=n_jobs).fit(data.X, data.y)
     return model.model_.flat(), sizes, max(held)
@@ -444,7 +444,7 @@ def test_a_team_grows_the_tree_that_one_thread_does(make_data, monkeypatch, K, n
     if K == 2:
         options.pop("search", None)
     expected = ABCBoostClassifier(**options, random_state=0, n_jobs=1).fit(data.X, data.y).model_.flat()
-    monkeypatch.setattr(grower, "_HISTOGRAM_BYTES", budget)
+    monkeypatch.setattr(round_grower, "_HISTOGRAM_BYTES", budget)
     found, sizes, held = fit_in_teams(monkeypatch, data, n_jobs, **options)
     for name in expected.__dataclass_fields__:
         assert getattr(found, name).tobytes() == getattr(expected, name).tobytes(), name
@@ -461,7 +461,7 @@ def test_teams_do_not_exceed_the_memory_for_histograms(make_data, monkeypatch):
             -1
         ]
     for n_histograms in (8, 10, 24):
-        monkeypatch.setattr(grower, "_HISTOGRAM_BYTES", 16 * int(cells) * n_histograms)
+        monkeypatch.setattr(round_grower, "_HISTOGRAM_BYTES", 16 * int(cells) * n_histograms)
         _, sizes, held = fit_in_teams(monkeypatch, data, 16, **options)
         assert held <= n_histograms
         assert max(sizes) == {8: 1, 10: 3, 24: 1}[n_histograms]
@@ -481,7 +481,7 @@ def test_crews_end_with_the_workers():
 @pytest.mark.parametrize("n_trees", [1, 2, 7, 25, 999])
 def test_lots_are_all_trees_in_order_large_ones_first(n_trees, n_teams):
     for n_samples in (10, 10_000, 10**7):
-        lots = grower._lots(n_trees, n_teams, n_samples)
+        lots = round_grower._lots(n_trees, n_teams, n_samples)
         assert [t for first, last in lots for t in range(first, last)] == list(range(n_trees))
         sizes = [last - first for first, last in lots]
         assert sizes == sorted(sizes, reverse=True)
@@ -499,7 +499,7 @@ def test_trees_of_two_small_classes_have_fewer_leaves(per_leaf, weight, large, s
     X = np.random.default_rng(0).normal(size=(y.size, 2))
     workers = Workers(1)
     data = make_training_data(X, y, np.full(y.size, weight), 3, 255, workers)
-    trees = TreeGrower(data, Settings(num_leaves=9, min_samples_leaf=0.5, pair_samples_per_leaf=per_leaf), workers)
+    trees = RoundGrower(data, Settings(num_leaves=9, min_samples_leaf=0.5, pair_samples_per_leaf=per_leaf), workers)
     plus, minus = np.array([0, 0]), np.array([1, 2])
     assert trees._max_leaves(plus, minus).tolist() == [large, small]
     assert trees._max_leaves(minus, plus).tolist() == [large, small]  # (k, b) and (b, k) are one tree
@@ -515,6 +515,6 @@ def test_weights_that_should_be_equal_allow_equally_many_leaves(seed):
     for order in (np.arange(y.size), rng.permutation(y.size)):
         data = make_training_data(rng.normal(size=(y.size, 1)), y[order], weights[order], 5, 255, Workers(1))
         settings = Settings(num_leaves=50, min_samples_leaf=0.1, pair_samples_per_leaf=3.5)
-        trees = TreeGrower(data, settings, Workers(1))
+        trees = RoundGrower(data, settings, Workers(1))
         plus, minus = np.array([(k, b) for k in range(5) for b in range(5) if k != b]).T
         assert set(trees._max_leaves(plus, minus)) == {20}

@@ -11,15 +11,15 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "abc_plugins"
 
 INNER = """
-from abc_plugins.core.jit import kernel
+from abc_plugins.core.runtime.jit import kernel
 
 @kernel
 def inner(x):
     return x + {number}
 """
 OUTER = """
-from abc_plugins.core.inner import inner
-from abc_plugins.core.jit import kernel
+from abc_plugins.core.trees.inner import inner
+from abc_plugins.core.runtime.jit import kernel
 
 @kernel
 def outer(x):
@@ -37,9 +37,9 @@ from abc_plugins import core
 from abc_plugins.compiling import compile_kernels
 compile_kernels()
 kernels = {}
-for module in pkgutil.iter_modules(core.__path__):
-    for name, kernel in vars(importlib.import_module(f"abc_plugins.core.{module.name}")).items():
-        if hasattr(kernel, "signatures") and module.name != "driver":
+for module in pkgutil.walk_packages(core.__path__, "abc_plugins.core."):
+    for name, kernel in vars(importlib.import_module(module.name)).items():
+        if hasattr(kernel, "signatures") and module.name != "abc_plugins.core.driver":
             kernels[name] = kernel
 called_by_kernels = {name for kernel in kernels.values() for name in kernel.py_func.__code__.co_names}
 for name in kernels.keys() - called_by_kernels:
@@ -49,7 +49,7 @@ for name in kernels.keys() - called_by_kernels:
 
 @pytest.fixture
 def package(tmp_path):
-    """A copy of the core with two kernels that can be changed: one calls the other."""
+    """A copy of the core with two kernels that can be changed: one calls the other, which is in another folder."""
     shutil.copytree(PACKAGE, tmp_path / "abc_plugins", ignore=shutil.ignore_patterns("__pycache__", "lgbm", "xgb"))
     write(tmp_path, 1)
     (tmp_path / "abc_plugins" / "core" / "outer.py").write_text(OUTER)
@@ -57,7 +57,7 @@ def package(tmp_path):
 
 
 def write(folder, number):
-    (folder / "abc_plugins" / "core" / "inner.py").write_text(INNER.format(number=number))
+    (folder / "abc_plugins" / "core" / "trees" / "inner.py").write_text(INNER.format(number=number))
 
 
 def run(folder, **environment):
@@ -86,7 +86,8 @@ def test_without_any_folder_for_the_cache_kernels_still_run(package):
     """Neither the named folder, nor the one next to the source, nor the user's can be made: a file is in the way."""
     blocked = package / "file"
     blocked.write_text("")
-    (package / "abc_plugins" / "core" / "__pycache__").write_text("")
+    for folder in ("core", "core/trees"):
+        (package / "abc_plugins" / folder / "__pycache__").write_text("")
     nowhere = str(blocked / "below")
     home = {"HOME": nowhere, "USERPROFILE": nowhere, "LOCALAPPDATA": nowhere, "XDG_CACHE_HOME": nowhere}
     assert run(package, NUMBA_CACHE_DIR=nowhere, **home) == [20, 0]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from abc_plugins import ABCBoostClassifier
+from abc_plugins.core.candidates import trial_rises
 from abc_plugins.core.leaves import (
     UNLIMITED,
     LeafRules,
@@ -14,10 +15,9 @@ from abc_plugins.core.leaves import (
     newton_steps,
     sum_leaves,
 )
-from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers
 from abc_plugins.core.renewal import LeafRenewal
+from abc_plugins.core.runtime.parallel import ROWS_PER_BLOCK, Workers
 from abc_plugins.core.schedule import CLASSIC
-from abc_plugins.core.trials import trial_rises
 
 RULES = LeafRules(factor=1.0, reg_lambda=0.0, clip=50.0, learning_rate=0.1)
 

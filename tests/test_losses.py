@@ -13,7 +13,7 @@ from abc_plugins.core.losses import (
     starting_class_losses,
     update_probabilities,
 )
-from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers
+from abc_plugins.core.runtime.parallel import ROWS_PER_BLOCK, Workers
 from abc_plugins.core.schedule import CLASSIC
 
 

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers, available_cores, count_blocks, resolve_n_jobs
+from abc_plugins.core.runtime.parallel import ROWS_PER_BLOCK, Workers, available_cores, count_blocks, resolve_n_jobs
 
 THREADS = [1, 2, 3, 4]
 
@@ -28,7 +28,7 @@ class TestThreadCounts:
         assert resolve_n_jobs(None) == resolve_n_jobs(-1) == available_cores() >= 1
 
     def test_negative_numbers_leave_cores_free(self, monkeypatch):
-        monkeypatch.setattr("abc_plugins.core.parallel.available_cores", lambda: 8)
+        monkeypatch.setattr("abc_plugins.core.runtime.parallel.available_cores", lambda: 8)
         assert [resolve_n_jobs(n) for n in (-1, -2, -8, -9, -100)] == [8, 7, 1, 1, 1]
 
     def test_positive_numbers_are_taken_as_they_are(self):

@@ -5,7 +5,7 @@ import pytest
 
 from abc_plugins import ABCBoostClassifier
 from abc_plugins.core.schedule import CLASSIC
-from abc_plugins.core.trimming import choose_rows
+from abc_plugins.core.trees.trimming import choose_rows
 from tests.naive import softmax
 
 N, K = 3000, 4

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from abc_plugins import ABCBoostClassifier
-from abc_plugins.core.model import LEAF, Tree, TreeEnsemble
-from abc_plugins.core.parallel import Workers
+from abc_plugins.core.model.ensemble import LEAF, Tree, TreeEnsemble
+from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
 
 xgboost = pytest.importorskip("xgboost")

@@ -13,7 +13,7 @@ xgboost = pytest.importorskip("xgboost")
 
 from abc_plugins.core.schedule import BaseClassSchedule  # noqa: E402
 from abc_plugins.xgb import ABCBoost, base_classes, cv, train  # noqa: E402
-from abc_plugins.xgb.growing import Grower  # noqa: E402
+from abc_plugins.xgb.xgboost_grower import XGBoostGrower  # noqa: E402
 
 K = 4
 PARAMS = {"num_class": K, "max_depth": 3, "nthread": 1, "learning_rate": 0.3}
@@ -326,13 +326,13 @@ def test_cross_validation_runs_every_fold_for_itself():
 
 def test_pairs_of_a_search_are_grown_once_and_kept_rounds_grow_no_more(data, monkeypatch):
     grown = []
-    original = Grower.grow
+    original = XGBoostGrower.grow
 
     def counting(self, params, scores, pairs, iteration):
         grown.append(len(pairs))
         return original(self, params, scores, pairs, iteration)
 
-    monkeypatch.setattr(Grower, "grow", counting)
+    monkeypatch.setattr(XGBoostGrower, "grow", counting)
     quiet(PARAMS, data[0], 5, search=3, gap=2, warmup=1)
     assert grown == [K, 3 * (K - 1) - 3, K - 1, K - 1, 3 * (K - 1) - 3]
     grown.clear()

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from abc_plugins.core.checks import fail
+from abc_plugins.core.runtime.checks import fail
 from abc_plugins.tablefiles import read_table
 
 _ACTIONS = ("run", "status", "report")

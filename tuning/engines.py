@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray, Floats, Integers
-from abc_plugins.core.checks import check_choice
 from abc_plugins.core.pairs import trees_by_round
+from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
+from abc_plugins.core.runtime.checks import check_choice
 from abc_plugins.core.schedule import BaseClassSchedule
 from tuning.metric import TunedMetric
 from tuning.pruning import ABCPruningCallback

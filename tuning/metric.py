@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray, Floats, Integers
-from abc_plugins.core.checks import fail
+from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
+from abc_plugins.core.runtime.checks import fail
 from abc_plugins.evaluation import EvalSet, Metrics
 
 _ALLOWED = "'error', 'logloss' or a function (y_true, y_proba) -> (name, value, higher_is_better)"

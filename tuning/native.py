@@ -11,9 +11,9 @@ from sklearn.utils import check_random_state
 from abc_plugins.callbacks import early_stopping
 from abc_plugins.classifier import ABCBoostClassifier
 from abc_plugins.core.booster import Booster
-from abc_plugins.core.data import make_training_data
-from abc_plugins.core.parallel import Workers
+from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.settings import Settings, check_settings
+from abc_plugins.core.trees.training_data import make_training_data
 from abc_plugins.evaluation import EvalSet, Metrics, softmax
 from abc_plugins.training import train
 from tuning.engines import Engine, FoldData, FoldFit, Samples, Stopping

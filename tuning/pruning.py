@@ -13,7 +13,7 @@ from optuna.pruners import BasePruner
 from optuna.study import StudyDirection
 
 from abc_plugins.callbacks import TRAINING, Callback, RoundContext
-from abc_plugins.core.checks import check_integer
+from abc_plugins.core.runtime.checks import check_integer
 from tuning.trials import FINISHED, trials_when_asked
 
 ALIVE = "alive"

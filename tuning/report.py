@@ -7,7 +7,7 @@ import os
 from importlib.util import find_spec
 from typing import Any
 
-from abc_plugins.core.atomic import replace_file
+from abc_plugins.core.runtime.atomic import replace_file
 from tuning.objective import PARAMS
 from tuning.result import compare, find_best, mean_rounds, trial_records
 from tuning.studies import FINGERPRINT, PREFIX

@@ -7,7 +7,7 @@ from typing import Any
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from abc_plugins.core.checks import check_integer, fail
+from abc_plugins.core.runtime.checks import check_integer, fail
 
 Space = dict[str, BaseDistribution]
 """Name of a parameter -> its range."""

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import GroupShuffleSplit, StratifiedGroupKFold, StratifiedKFold, train_test_split
 
-from abc_plugins.core.arrays import AnyArray, Integers
-from abc_plugins.core.checks import check_integer, fail
+from abc_plugins.core.runtime.arrays import AnyArray, Integers
+from abc_plugins.core.runtime.checks import check_integer, fail
 
 Rows = AnyArray
 _ALLOWED = "a whole number of at least 2, a scikit-learn splitter, or a list of (train rows, test rows)"

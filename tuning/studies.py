@@ -20,8 +20,8 @@ from sqlalchemy import event
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 import abc_plugins
-from abc_plugins.core.arrays import AnyArray
-from abc_plugins.core.checks import fail
+from abc_plugins.core.runtime.arrays import AnyArray
+from abc_plugins.core.runtime.checks import fail
 from tuning.pruning import ALIVE
 from tuning.space import Space
 from tuning.splits import Fold

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.class_weight import compute_sample_weight
 
-from abc_plugins.core.arrays import AnyArray, Floats, Integers
-from abc_plugins.core.checks import check_flag, check_integer, check_real, fail
-from abc_plugins.core.parallel import available_cores
+from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
+from abc_plugins.core.runtime.checks import check_flag, check_integer, check_real, fail
+from abc_plugins.core.runtime.parallel import available_cores
 from abc_plugins.tables import encode_labels, read_features, read_labels, read_weights
 from tuning.engines import Engine, FoldData, Samples, Stopping, engine_class, two_columns
 from tuning.metric import TunedMetric

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xgboost
 
-from abc_plugins.core.arrays import AnyArray, Floats, Integers
+from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.xgb import ABCXGBClassifier, base_classes, train
 from tuning.engines import Engine, FoldData, FoldFit, Samples, Stopping, two_columns
 from tuning.pruning import ABCPruningCallback

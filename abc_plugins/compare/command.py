@@ -22,7 +22,7 @@ from abc_plugins.compare.report import as_text, write_csv
 from abc_plugins.compare.running import Plan, Progress, run
 from abc_plugins.compare.settings import CompareSettings
 from abc_plugins.compare.tables import BUDGETS, summarise
-from abc_plugins.core.atomic import replace_file
+from abc_plugins.core.runtime.atomic import replace_file
 from abc_plugins.datasets import Dataset, load, names
 from abc_plugins.tablefiles import read_table
 

@@ -16,7 +16,7 @@ from abc_plugins.compare.engines import (
     XGBoostEngine,
 )
 from abc_plugins.compare.settings import SEED, CompareSettings
-from abc_plugins.core.checks import fail
+from abc_plugins.core.runtime.checks import fail
 
 
 @dataclass(frozen=True)

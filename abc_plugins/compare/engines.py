@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray, Floats
 from abc_plugins.core.pairs import trees_by_round
+from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.schedule import CLASSIC, BaseClassSchedule
 from abc_plugins.evaluation import softmax
 

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from abc_plugins.compare.contenders import Contender
 from abc_plugins.compare.engines import Stopwatch
 from abc_plugins.compare.settings import CompareSettings
-from abc_plugins.core.arrays import AnyArray
+from abc_plugins.core.runtime.arrays import AnyArray
 from abc_plugins.core.schedule import BaseClassSchedule
 
 _SMALLEST_PROBABILITY = 1e-15

@@ -11,7 +11,7 @@ import numpy as np
 
 from abc_plugins.compare.contenders import Contender
 from abc_plugins.compare.style import PHASES, line_of
-from abc_plugins.core.arrays import AnyArray, Floats
+from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.plot import draw_base_classes
 
 _DPI = 130

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from abc_plugins.core.atomic import replace_file
+from abc_plugins.core.runtime.atomic import replace_file
 
 HEADINGS = ("method", "test error, %", "log loss", "seconds", "trees", "ms/tree", "rounds", "wins-losses")
 PAIR_HEADINGS = ("ABC against the same engine without", "error, % points", "relative", "wins-losses", "p", "time")

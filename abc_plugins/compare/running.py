@@ -16,8 +16,8 @@ from abc_plugins.compare.contenders import Contender
 from abc_plugins.compare.fitting import fit_and_score
 from abc_plugins.compare.settings import CompareSettings
 from abc_plugins.compare.store import RunStore
-from abc_plugins.core.arrays import AnyArray
-from abc_plugins.core.checks import check_integer, check_real
+from abc_plugins.core.runtime.arrays import AnyArray
+from abc_plugins.core.runtime.checks import check_integer, check_real
 from abc_plugins.datasets import Dataset
 from abc_plugins.machine import describe_machine
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from abc_plugins.core.checks import check_integer, check_real
+from abc_plugins.core.runtime.checks import check_integer, check_real
 from abc_plugins.core.schedule import check_search
 
 SEED = 0

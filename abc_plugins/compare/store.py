@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from abc_plugins.core.atomic import replace_file
+from abc_plugins.core.runtime.atomic import replace_file
 
 FILE = "runs.jsonl"
 

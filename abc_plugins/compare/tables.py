@@ -12,8 +12,8 @@ from scipy import stats
 
 from abc_plugins.compare.contenders import Contender
 from abc_plugins.compare.fitting import unpack_wrong
-from abc_plugins.core.arrays import AnyArray
-from abc_plugins.core.checks import check_choice
+from abc_plugins.core.runtime.arrays import AnyArray
+from abc_plugins.core.runtime.checks import check_choice
 
 BUDGETS = ("equal-rounds", "equal-trees", "equal-time")
 

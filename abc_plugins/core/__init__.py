@@ -1,1 +1,1 @@
-"""The native booster: schedule, losses, binning, trees, round loop, model and model file."""
+"""The native booster: the round loop and what it decides; trees, model and runtime have rooms of their own."""

@@ -9,9 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray, Booleans, Floats, Integers
-from abc_plugins.core.data import TrainingData
-from abc_plugins.core.grower import TreeGrower
+from abc_plugins.core.candidates import trial_rises
 from abc_plugins.core.leaves import (
     UNLIMITED,
     LeafRules,
@@ -22,13 +20,15 @@ from abc_plugins.core.leaves import (
     sum_leaves,
 )
 from abc_plugins.core.losses import LEAST_DERIVATIVE, centre, starting_class_losses, update_probabilities
-from abc_plugins.core.model import FlatTrees, TreeEnsemble, single_leaf
+from abc_plugins.core.model.ensemble import FlatTrees, TreeEnsemble, single_leaf
 from abc_plugins.core.pairs import Pair, base_pairs, classic_pairs, distinct_pairs
-from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers
 from abc_plugins.core.renewal import ROWS_WORTH_THREADS, LeafRenewal
+from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats, Integers
+from abc_plugins.core.runtime.parallel import ROWS_PER_BLOCK, Workers
 from abc_plugins.core.schedule import CLASSIC, PROBE_PARTS, BaseClassSchedule, RoundPlan
 from abc_plugins.core.settings import Settings
-from abc_plugins.core.trials import trial_rises
+from abc_plugins.core.trees.round_grower import RoundGrower
+from abc_plugins.core.trees.training_data import TrainingData
 
 MAX_HALVINGS = 8
 """How often the guard halves a step before it gives it up: 1/256 of the step is next to nothing."""
@@ -79,7 +79,7 @@ class Booster:
         self._data = data
         self._settings = settings
         self._workers = workers
-        self._grower = TreeGrower(data, settings, workers)
+        self._grower = RoundGrower(data, settings, workers)
         self._scores = np.zeros((data.n_classes, data.n_samples))
         self._new_scores = np.empty_like(self._scores)
         self._probabilities = np.empty_like(self._scores)

@@ -16,8 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray, Floats, Integers
-from abc_plugins.core.jit import kernel
 from abc_plugins.core.leaves import LeafRules
 from abc_plugins.core.losses import (
     centre,
@@ -27,8 +25,10 @@ from abc_plugins.core.losses import (
     update_probabilities,
 )
 from abc_plugins.core.pairs import Pair, base_pairs
-from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers, count_blocks
 from abc_plugins.core.renewal import LeafRenewal
+from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
+from abc_plugins.core.runtime.jit import kernel
+from abc_plugins.core.runtime.parallel import ROWS_PER_BLOCK, Workers, count_blocks
 from abc_plugins.core.schedule import CLASSIC, BaseClassSchedule, RoundPlan
 
 MAX_HALVINGS = 8

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray, Floats, Integers
-from abc_plugins.core.jit import kernel, part_of_kernel
 from abc_plugins.core.losses import derivatives, softmax_block
 from abc_plugins.core.pairs import Pair
-from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers, count_blocks
+from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
+from abc_plugins.core.runtime.jit import kernel, part_of_kernel
+from abc_plugins.core.runtime.parallel import ROWS_PER_BLOCK, Workers, count_blocks
 from abc_plugins.core.schedule import CLASSIC
 
 

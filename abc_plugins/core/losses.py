@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from abc_plugins.core.arrays import Floats, Integers
-from abc_plugins.core.jit import kernel, part_of_kernel
-from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers, count_blocks
+from abc_plugins.core.runtime.arrays import Floats, Integers
+from abc_plugins.core.runtime.jit import kernel, part_of_kernel
+from abc_plugins.core.runtime.parallel import ROWS_PER_BLOCK, Workers, count_blocks
 from abc_plugins.core.schedule import CLASSIC
 
 _LOG2_E = 1.4426950408889634

@@ -16,13 +16,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray, Floats, Integers
-from abc_plugins.core.histogram import clear
-from abc_plugins.core.jit import kernel, kernel_of, part_of_kernel
 from abc_plugins.core.leaves import LeafRules, newton_steps
 from abc_plugins.core.losses import weight_if_unsolved
-from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers, count_blocks
+from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
+from abc_plugins.core.runtime.jit import kernel, kernel_of, part_of_kernel
+from abc_plugins.core.runtime.parallel import ROWS_PER_BLOCK, Workers, count_blocks
 from abc_plugins.core.schedule import CLASSIC
+from abc_plugins.core.trees.histogram import clear
 
 _LEAST_MASS = 1e-300
 _MOST_MASS = 1e300

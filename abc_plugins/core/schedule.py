@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from abc_plugins.core.checks import check_choice, check_integer, fail
+from abc_plugins.core.runtime.checks import check_choice, check_integer, fail
 
 BASE_CHOICES = ("worst", "overdue", "drawn")
 

@@ -11,8 +11,8 @@ import numpy as np
 from lightgbm import callback as lgb_callback
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from abc_plugins.core.arrays import AnyArray
-from abc_plugins.core.checks import check_integer
+from abc_plugins.core.runtime.arrays import AnyArray
+from abc_plugins.core.runtime.checks import check_integer
 from abc_plugins.lgbm.exporting import finish
 from abc_plugins.lgbm.params import LEAF_CLIP, ABCOptions, TrainingParams, main_names
 from abc_plugins.lgbm.trainer import EvalFunction, Trainer, eval_result

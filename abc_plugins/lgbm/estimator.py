@@ -10,8 +10,8 @@ import lightgbm as lgb
 import numpy as np
 from lightgbm import sklearn as lgb_sklearn
 
-from abc_plugins.core.arrays import AnyArray, Floats
-from abc_plugins.core.checks import fail
+from abc_plugins.core.runtime.arrays import AnyArray, Floats
+from abc_plugins.core.runtime.checks import fail
 from abc_plugins.fitcheck import check_fit_arguments
 from abc_plugins.lgbm.params import LEAF_CLIP, ABCOptions
 from abc_plugins.lgbm.training import train

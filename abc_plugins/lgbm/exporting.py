@@ -11,10 +11,10 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 
-from abc_plugins.core.arrays import Floats
-from abc_plugins.core.atomic import replace_file
-from abc_plugins.core.checks import check_choice, check_integer, fail
-from abc_plugins.core.model import LEAF, Tree
+from abc_plugins.core.model.ensemble import LEAF, Tree
+from abc_plugins.core.runtime.arrays import Floats
+from abc_plugins.core.runtime.atomic import replace_file
+from abc_plugins.core.runtime.checks import check_choice, check_integer, fail
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.lgbm.text import (
     ModelFrame,

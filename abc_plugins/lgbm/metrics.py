@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray, Floats
-from abc_plugins.core.checks import fail
+from abc_plugins.core.runtime.arrays import AnyArray, Floats
+from abc_plugins.core.runtime.checks import fail
 
 _NAMES = {
     **dict.fromkeys(

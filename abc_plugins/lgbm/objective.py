@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import lightgbm as lgb
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray, Floats
-from abc_plugins.core.checks import check_integer, fail
 from abc_plugins.core.driver import ABCScores, pairs_of_base
 from abc_plugins.core.pairs import Pair, classic_pairs
-from abc_plugins.core.parallel import Workers
+from abc_plugins.core.runtime.arrays import AnyArray, Floats
+from abc_plugins.core.runtime.checks import check_integer, fail
+from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC, RoundPlan
 from abc_plugins.lgbm.exporting import finish
-from abc_plugins.lgbm.grower import TreeGrower, class_labels
+from abc_plugins.lgbm.lightgbm_grower import LightGBMGrower, class_labels
 from abc_plugins.lgbm.params import ABCOptions, TrainingParams
 from abc_plugins.lgbm.text import TaggedTree, TreeText, is_stump, leaf_values, read_model, scaled
 from abc_plugins.lgbm.trainer import TrainedModel
@@ -141,7 +141,7 @@ class ABCObjective:
         self._rounds: list[_Round] = []
         self._slots = None
         self._base = CLASSIC
-        self._scout: TreeGrower | None = None
+        self._scout: LightGBMGrower | None = None
         self.n_scout_trees = 0
         self._n_initial = 0
 
@@ -187,7 +187,7 @@ class ABCObjective:
         if len(plan.candidates) < 2:
             return self._state.choose_base(plan, [])
         if self._scout is None:
-            self._scout = TreeGrower(self._params, lgb.Booster(self._params.grower, train_data))
+            self._scout = LightGBMGrower(self._params, lgb.Booster(self._params.grower, train_data))
         grown = self._scout.grow(self._scout.slots(plan, self._state), self._state)
         self.n_scout_trees += sum(slot is not None for slot in grown.slots)
         losses = [

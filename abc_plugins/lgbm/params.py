@@ -10,9 +10,9 @@ from typing import Any
 
 from lightgbm.basic import _ConfigAliases
 
-from abc_plugins.core.checks import check_choice, check_flag, check_integer, check_real, fail
 from abc_plugins.core.driver import LeafStep
-from abc_plugins.core.parallel import available_cores
+from abc_plugins.core.runtime.checks import check_choice, check_flag, check_integer, check_real, fail
+from abc_plugins.core.runtime.parallel import available_cores
 from abc_plugins.core.schedule import BaseClassSchedule, check_search
 from abc_plugins.lgbm.metrics import Metric, parse_metrics
 

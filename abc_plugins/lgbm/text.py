@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abc_plugins.core.arrays import Floats
+from abc_plugins.core.runtime.arrays import Floats
 from abc_plugins.core.schedule import CLASSIC
 
 TreeText = str

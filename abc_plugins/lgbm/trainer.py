@@ -11,13 +11,13 @@ import lightgbm as lgb
 import numpy as np
 from lightgbm import basic
 
-from abc_plugins.core.arrays import AnyArray, Floats
 from abc_plugins.core.driver import ABCScores, LeafFinder, add_trees, gather_additions, pairs_of_base
 from abc_plugins.core.losses import update_probabilities
 from abc_plugins.core.pairs import Pair, classic_pairs
-from abc_plugins.core.parallel import Workers
+from abc_plugins.core.runtime.arrays import AnyArray, Floats
+from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC, RoundPlan
-from abc_plugins.lgbm.grower import Grown, ScoredSet, TreeGrower
+from abc_plugins.lgbm.lightgbm_grower import Grown, LightGBMGrower, ScoredSet
 from abc_plugins.lgbm.metrics import Evaluated
 from abc_plugins.lgbm.params import TrainingParams
 from abc_plugins.lgbm.text import ModelFrame, TaggedTree, TreeText, read_model, scaled, with_leaf_values
@@ -111,7 +111,7 @@ class Trainer:
         schedule = params.options.schedule(params.n_classes)
         for base in bases:
             schedule.record(base)
-        self.grower = TreeGrower(params, booster)
+        self.grower = LightGBMGrower(params, booster)
         self.train, *self.valid = self.grower.sets
         self.workers = Workers(params.n_threads)
         self.state = ABCScores(self.train.labels, self.train.weights, self.train.tree_sums, schedule, self.workers)

@@ -13,7 +13,7 @@ import numpy as np
 from lightgbm import callback as lgb_callback
 from lightgbm.basic import _InnerPredictor
 
-from abc_plugins.core.checks import check_integer, fail
+from abc_plugins.core.runtime.checks import check_integer, fail
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.lgbm.exporting import finish
 from abc_plugins.lgbm.live import LiveBooster

@@ -7,7 +7,7 @@ from typing import Any
 
 from xgboost import XGBClassifier
 
-from abc_plugins.core.checks import fail
+from abc_plugins.core.runtime.checks import fail
 from abc_plugins.fitcheck import check_fit_arguments
 from abc_plugins.xgb.estimator import ABCEstimator
 

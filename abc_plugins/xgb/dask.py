@@ -29,7 +29,7 @@ from xgboost.dask import (
     predict,
 )
 
-from abc_plugins.core.checks import fail
+from abc_plugins.core.runtime.checks import fail
 from abc_plugins.xgb.callback import ABCBoost
 from abc_plugins.xgb.estimator import ABCEstimator
 from abc_plugins.xgb.evaluating import CustomMetric

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from abc_plugins.core.checks import fail
+from abc_plugins.core.runtime.checks import fail
 from abc_plugins.xgb.callback import ABCBoost
 from abc_plugins.xgb.settings import LEAF_CLIP
 from abc_plugins.xgb.stock import base_classes

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from xgboost import Booster, DMatrix
 
-from abc_plugins.core.arrays import AnyArray, Floats
+from abc_plugins.core.runtime.arrays import AnyArray, Floats
 
 CustomMetric = Callable[[AnyArray, DMatrix], Any]
 Scored = tuple[DMatrix, str, Floats]

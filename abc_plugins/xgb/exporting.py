@@ -16,14 +16,14 @@ import numpy as np
 import xgboost
 from xgboost import Booster, DMatrix
 
-from abc_plugins.core.arrays import AnyArray, Floats
-from abc_plugins.core.checks import check_integer, fail
-from abc_plugins.core.model import LEAF, Tree, TreeEnsemble
+from abc_plugins.core.model.ensemble import LEAF, Tree, TreeEnsemble
+from abc_plugins.core.runtime.arrays import AnyArray, Floats
+from abc_plugins.core.runtime.checks import check_integer, fail
 from abc_plugins.core.schedule import CLASSIC
-from abc_plugins.xgb.growing import read_model
 from abc_plugins.xgb.stock import StockRound, extend_model, with_model
 from abc_plugins.xgb.trees import Document, read_trees
 from abc_plugins.xgb.ubjson import encode
+from abc_plugins.xgb.xgboost_grower import read_model
 
 _NO_PARENT = 2147483647
 _VECTOR_LEAVES_SINCE = (3, 2)

@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 from xgboost import Booster, DMatrix, collective
 
-from abc_plugins.core.arrays import AnyArray, Floats
-from abc_plugins.core.checks import fail
 from abc_plugins.core.driver import ABCScores
-from abc_plugins.core.parallel import Workers
+from abc_plugins.core.runtime.arrays import AnyArray, Floats
+from abc_plugins.core.runtime.checks import fail
+from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import BaseClassSchedule
 from abc_plugins.xgb.evaluating import CustomMetric, Metrics, Scored, custom_metric_line
-from abc_plugins.xgb.growing import read_model
 from abc_plugins.xgb.rounds import Round, RoundMaker
 from abc_plugins.xgb.settings import ABCSettings, RoundSettings
 from abc_plugins.xgb.stock import StockRound, base_classes, extend_model, with_model
 from abc_plugins.xgb.trees import Document
+from abc_plugins.xgb.xgboost_grower import read_model
 
 
 class LiveBooster(Booster):

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from xgboost import DMatrix
 
-from abc_plugins.core.arrays import AnyArray, Floats
 from abc_plugins.core.driver import (
     ABCScores,
     LeafFinder,
@@ -19,11 +18,12 @@ from abc_plugins.core.driver import (
     search_pairs,
 )
 from abc_plugins.core.pairs import Pair, base_pairs, classic_pairs
+from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.schedule import CLASSIC, RoundPlan
-from abc_plugins.xgb.growing import Grower, GrownTrees
 from abc_plugins.xgb.settings import ABCSettings, RoundSettings
 from abc_plugins.xgb.stock import StockRound
 from abc_plugins.xgb.trees import TreeBytes
+from abc_plugins.xgb.xgboost_grower import GrownTrees, XGBoostGrower
 
 _logger = logging.getLogger("abc_plugins")
 
@@ -131,7 +131,7 @@ class RoundMaker:
     def __init__(self, matrix: DMatrix, scores: ABCScores, settings: ABCSettings) -> None:
         self.matrix = matrix
         self.scores = scores
-        self._grower = Grower(matrix)
+        self._grower = XGBoostGrower(matrix)
         self._renews = settings.leaf_values == "sequential"
         self._guard = settings.guard
         self.guarded_rounds = 0

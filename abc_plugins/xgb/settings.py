@@ -10,9 +10,9 @@ from typing import Any
 
 from xgboost import Booster
 
-from abc_plugins.core.checks import check_choice, check_integer, check_real, fail
 from abc_plugins.core.driver import LeafStep
-from abc_plugins.core.parallel import resolve_n_jobs
+from abc_plugins.core.runtime.checks import check_choice, check_integer, check_real, fail
+from abc_plugins.core.runtime.parallel import resolve_n_jobs
 from abc_plugins.core.schedule import check_search
 
 LEAF_CLIP = 4.0

@@ -10,7 +10,7 @@ import xgboost
 from xgboost import Booster, DMatrix
 from xgboost.callback import TrainingCallback
 
-from abc_plugins.core.checks import check_integer, fail
+from abc_plugins.core.runtime.checks import check_integer, fail
 from abc_plugins.xgb.callback import ABCBoost
 from abc_plugins.xgb.evaluating import CustomMetric
 from abc_plugins.xgb.settings import LEAF_CLIP, check_params

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray, Floats
-from abc_plugins.core.jit import kernel
+from abc_plugins.core.runtime.arrays import AnyArray, Floats
+from abc_plugins.core.runtime.jit import kernel
 from abc_plugins.xgb.ubjson import Encoded, encode
 
 _FIELDS = ("id", "base_weights", "left_children", "split_conditions")

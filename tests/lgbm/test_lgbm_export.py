@@ -6,8 +6,8 @@ import pytest
 
 import abc_plugins.lgbm as abc_lgbm
 from abc_plugins import ABCBoostClassifier
-from abc_plugins.core.model import LEAF, Tree, TreeEnsemble
-from abc_plugins.core.parallel import Workers
+from abc_plugins.core.model.ensemble import LEAF, Tree, TreeEnsemble
+from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.lgbm import export, model_info
 from abc_plugins.lgbm.text import NO_TREE, is_stump, negated, read_model, scaled, write_model

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from xgboost import Booster, DMatrix
 
-from abc_plugins.core.arrays import AnyArray
 from abc_plugins.core.driver import ABCScores
 from abc_plugins.core.pairs import Pair
+from abc_plugins.core.runtime.arrays import AnyArray
 from abc_plugins.xgb.trees import Document, TreeBytes, read_trees
 from abc_plugins.xgb.ubjson import decode
 
@@ -49,7 +49,7 @@ class GrownTrees:
         return np.ascontiguousarray(margins.reshape(matrix.num_row(), len(self.pairs)).T)
 
 
-class Grower:
+class XGBoostGrower:
     """Grows trees on one matrix.
 
     Parameters

@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray, Floats
-from abc_plugins.core.jit import kernel, part_of_kernel
 from abc_plugins.core.losses import derivatives
-from abc_plugins.core.parallel import ROWS_PER_BLOCK
+from abc_plugins.core.runtime.arrays import AnyArray, Floats
+from abc_plugins.core.runtime.jit import kernel, part_of_kernel
+from abc_plugins.core.runtime.parallel import ROWS_PER_BLOCK
 
 _CELL_BITS = 62  # of an int64: one for the sign, one to spare
 _FRACTION_WEIGHT_BITS = 28

@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray, Booleans, Floats
-from abc_plugins.core.data import TrainingData
-from abc_plugins.core.fixedpoint import weigh
-from abc_plugins.core.growing import NODE, RoundTrees, WorkSpace, send_down
 from abc_plugins.core.leaves import Update
-from abc_plugins.core.model import LEAF, FlatTrees
+from abc_plugins.core.model.ensemble import LEAF, FlatTrees
 from abc_plugins.core.pairs import Pair
-from abc_plugins.core.parallel import Workers
+from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats
+from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.core.settings import Settings
-from abc_plugins.core.splitting import SplitRules
-from abc_plugins.core.teamwork import ROWS_WORTH_A_TEAM, Team
-from abc_plugins.core.trimming import choose_rows
+from abc_plugins.core.trees.best_first import NODE, RoundTrees, WorkSpace, send_down
+from abc_plugins.core.trees.fixedpoint import weigh
+from abc_plugins.core.trees.splitting import SplitRules
+from abc_plugins.core.trees.teamwork import ROWS_WORTH_A_TEAM, Team
+from abc_plugins.core.trees.training_data import TrainingData
+from abc_plugins.core.trees.trimming import choose_rows
 
 _HISTOGRAM_BYTES = 2**30
 """Histograms take no more than this together, unless that is too little even for the fewest that one tree needs."""
@@ -35,7 +35,7 @@ _ROWS_PER_LOT = 2**18
 """A thread grows no more trees at a time than have so many samples together: it cannot be interrupted meanwhile."""
 
 
-class TreeGrower:
+class RoundGrower:
     """Grows trees on one training set; keeps the teams of threads that do so.
 
     Parameters

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from abc_plugins.core.jit import kernel
 from abc_plugins.core.losses import derivatives
-from abc_plugins.core.parallel import ROWS_PER_BLOCK
+from abc_plugins.core.runtime.jit import kernel
+from abc_plugins.core.runtime.parallel import ROWS_PER_BLOCK
 
 _BITS = 3  # of the mantissa: eight buckets an octave
 _SHIFT = 52 - _BITS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray, Booleans
-from abc_plugins.core.model import LEAF, FlatTrees
+from abc_plugins.core.model.ensemble import LEAF, FlatTrees
+from abc_plugins.core.runtime.arrays import AnyArray, Booleans
 from abc_plugins.core.schedule import CLASSIC
 
 _MAX_SCORE = 1e300

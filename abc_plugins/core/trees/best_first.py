@@ -10,16 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray, Booleans, Floats
-from abc_plugins.core.columns import Columns, feature_cells
-from abc_plugins.core.fixedpoint import to_fixed_point
-from abc_plugins.core.histogram import build_histogram, subtract_histogram
-from abc_plugins.core.jit import kernel, part_of_kernel
-from abc_plugins.core.splitting import SMALLEST_RELATIVE_GAIN, Thresholds, find_best_split, make_thresholds
+from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats
+from abc_plugins.core.runtime.jit import kernel, part_of_kernel
+from abc_plugins.core.trees.columns import Columns, feature_cells
+from abc_plugins.core.trees.fixedpoint import to_fixed_point
+from abc_plugins.core.trees.histogram import build_histogram, subtract_histogram
+from abc_plugins.core.trees.splitting import SMALLEST_RELATIVE_GAIN, Thresholds, find_best_split, make_thresholds
 
 NODE = np.dtype(
     [
-        # the node as it will be in the tree, see `model.Tree`; `bin` is the threshold as a bin number
+        # the node as it will be in the tree, see `ensemble.Tree`; `bin` is the threshold as a bin number
         ("feature", np.int32),
         ("bin", np.int32),
         ("left", np.int32),

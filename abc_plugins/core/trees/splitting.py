@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray, Booleans, Floats
-from abc_plugins.core.fixedpoint import to_float
-from abc_plugins.core.jit import kernel, part_of_kernel
+from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats
+from abc_plugins.core.runtime.jit import kernel, part_of_kernel
+from abc_plugins.core.trees.fixedpoint import to_float
 
 SMALLEST_RELATIVE_GAIN = 1e-9
 """A gain below this share of the node's own score is rounding noise."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray, Floats, Integers
-from abc_plugins.core.binning import bin_features
-from abc_plugins.core.columns import Columns, make_columns
-from abc_plugins.core.parallel import Workers
+from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
+from abc_plugins.core.runtime.parallel import Workers
+from abc_plugins.core.trees.binning import bin_features
+from abc_plugins.core.trees.columns import Columns, make_columns
 
 _HASH_FACTOR = np.uint32(0x01000193)
 _MIX_FACTOR = np.uint32(0x85EBCA6B)

@@ -23,11 +23,11 @@ from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray
-from abc_plugins.core.atomic import replace_file
-from abc_plugins.core.model import FlatTrees
-from abc_plugins.core.modelcheck import ModelFormatError, check_trees
-from abc_plugins.core.modelheader import MAX_HEADER_BYTES, check_header, decode_header, encode_header
+from abc_plugins.core.model.ensemble import FlatTrees
+from abc_plugins.core.model.header import MAX_HEADER_BYTES, check_header, decode_header, encode_header
+from abc_plugins.core.model.validation import ModelFormatError, check_trees
+from abc_plugins.core.runtime.arrays import AnyArray
+from abc_plugins.core.runtime.atomic import replace_file
 
 __all__ = ["FORMAT_VERSION", "ModelFormatError", "check_header", "from_bytes", "load", "save", "to_bytes"]
 
@@ -79,7 +79,7 @@ def save(path: str | os.PathLike[str], header: Mapping[str, Any], trees: FlatTre
     path : path
         An existing file is replaced.
     header : mapping
-        See `abc_plugins.core.modelheader.encode_header`.
+        See `abc_plugins.core.model.header.encode_header`.
     trees : FlatTrees
 
     Raises

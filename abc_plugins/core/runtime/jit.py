@@ -24,9 +24,10 @@ _logger = logging.getLogger("abc_plugins")
 
 
 def _stamp_of_kernels() -> tuple[tuple[str, int, int], ...]:
-    """Name, time and size of every source file that kernels are in."""
-    files = sorted(Path(__file__).parent.glob("*.py"))
-    return tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
+    """Path, time and size of every source file of `abc_plugins.core`, in all its folders: kernels may be in any."""
+    core = Path(__file__).parent.parent
+    files = sorted(core.rglob("*.py"))
+    return tuple((file.relative_to(core).as_posix(), file.stat().st_mtime_ns, file.stat().st_size) for file in files)
 
 
 _STAMP = _stamp_of_kernels()
@@ -38,7 +39,7 @@ def kernel(function: Kernel) -> Kernel:
     # Without a folder that can be written to - next to the source, NUMBA_CACHE_DIR or the user's cache - there is none.
     with contextlib.suppress(RuntimeError):
         dispatcher.enable_caching()
-        _mind_all_files(dispatcher._cache._cache_file)
+        _invalidate_on_any_source_change(dispatcher._cache._cache_file)
     _tell_of_compilation(dispatcher)
     return dispatcher
 
@@ -77,8 +78,8 @@ def _tell_of_compilation(dispatcher: Any) -> None:
     cache.load_overload = load_or_tell
 
 
-def _mind_all_files(cache_file: Any) -> None:
-    """Make a cache file of Numba's notice changes of any file that kernels are in.
+def _invalidate_on_any_source_change(cache_file: Any) -> None:
+    """Invalidate a cache file of Numba's when any source file of `abc_plugins.core` changes.
 
     By itself it notices a change of the kernel's own file, but not of the kernels it calls from other files. And its
     index cannot be read at all once a class has gone that an argument of the older version was of.

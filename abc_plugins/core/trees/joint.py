@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray, Bins, Integers
-from abc_plugins.core.intrinsics import add_cell
-from abc_plugins.core.jit import part_of_kernel
+from abc_plugins.core.runtime.arrays import AnyArray, Bins, Integers
+from abc_plugins.core.runtime.intrinsics import add_cell
+from abc_plugins.core.runtime.jit import part_of_kernel
 
 ALONE = -1
 """In place of a second feature."""

@@ -19,11 +19,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from abc_plugins.core import modelfile
-from abc_plugins.core.atomic import replace_file
-from abc_plugins.core.model import LEAF, FlatTrees, Tree
-from abc_plugins.core.modelfile import ModelFormatError, from_bytes, load, save, to_bytes
-from abc_plugins.core.modelheader import MAX_HEADER_BYTES, check_header
+from abc_plugins.core.model import file as model_file
+from abc_plugins.core.model.ensemble import LEAF, FlatTrees, Tree
+from abc_plugins.core.model.file import ModelFormatError, from_bytes, load, save, to_bytes
+from abc_plugins.core.model.header import MAX_HEADER_BYTES, check_header
+from abc_plugins.core.runtime.atomic import replace_file
 
 PREAMBLE = struct.Struct("<8sII3Q")
 N_FEATURES, N_CLASSES = 3, 4
@@ -292,7 +292,7 @@ def test_damaged_files(change: Any, message: str, tmp_path: Path) -> None:
 def test_a_file_that_shrinks_while_it_is_read(n_lost: int) -> None:
     data = to_bytes(*random_model(1))
     with pytest.raises(ModelFormatError, match="it ends too early"):
-        modelfile._read(io.BytesIO(data[:-n_lost]), len(data))
+        model_file._read(io.BytesIO(data[:-n_lost]), len(data))
 
 
 def test_paths_that_are_no_files(tmp_path: Path) -> None:
@@ -368,7 +368,7 @@ def test_every_wrong_entry_is_found(
     with pytest.raises(ModelFormatError, match=message):  # such a model is not written ...
         to_bytes(header, broken)
     with monkeypatch.context() as patch:
-        patch.setattr(modelfile, "check_trees", lambda *_: None)
+        patch.setattr(model_file, "check_trees", lambda *_: None)
         data = to_bytes(header, broken)
     with pytest.raises(ModelFormatError, match=message):  # ... and not read
         from_bytes(data)
@@ -520,7 +520,7 @@ def test_changed_fields_load_or_are_refused(data: st.DataObject) -> None:
         value = data.draw(st.floats() if array.dtype.kind == "f" else NUMBERS)
         array[data.draw(st.integers(0, array.size - 1))] = bool(value) if array.dtype.kind == "b" else value
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(modelfile, "check_trees", lambda *_: None)
+        patch.setattr(model_file, "check_trees", lambda *_: None)
         changed_file = to_bytes(header, trees)
     loads_or_refuses(changed_file)
 

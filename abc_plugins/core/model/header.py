@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray
-from abc_plugins.core.modelcheck import ModelFormatError
+from abc_plugins.core.model.validation import ModelFormatError
+from abc_plugins.core.runtime.arrays import AnyArray
 from abc_plugins.core.schedule import CLASSIC
 
 MAX_HEADER_BYTES = 2**25

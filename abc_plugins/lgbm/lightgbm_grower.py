@@ -9,10 +9,10 @@ import lightgbm as lgb
 import numpy as np
 from lightgbm.basic import _ConfigAliases
 
-from abc_plugins.core.arrays import Floats, Integers
-from abc_plugins.core.checks import fail
 from abc_plugins.core.driver import ABCScores, LeafFinder, search_pairs, take_difference
 from abc_plugins.core.pairs import Pair, classic_pairs
+from abc_plugins.core.runtime.arrays import Floats, Integers
+from abc_plugins.core.runtime.checks import fail
 from abc_plugins.core.schedule import RoundPlan
 from abc_plugins.lgbm.params import TrainingParams
 from abc_plugins.lgbm.text import TreeText, is_stump, leaf_values, read_model
@@ -94,7 +94,7 @@ class Grown:
         return divmod(row, len(self.slots) // len(self.iterations))
 
 
-class TreeGrower:
+class LightGBMGrower:
     """Grows trees for pairs of classes in one booster.
 
     Parameters

@@ -6,7 +6,7 @@ Layout, all numbers little-endian:
     4 + 4     format version, size of the header in bytes
     8         size of the model in bytes
     header    JSON: what the caller keeps, and the name and shape of every array
-    model     a whole model file, see `modelfile`
+    model     a whole model file, see `file`
     arrays    float64, one behind the other
     4 bytes   CRC-32 of everything before
 """
@@ -22,13 +22,13 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from abc_plugins.core import modelfile
-from abc_plugins.core.arrays import Floats
-from abc_plugins.core.atomic import replace_file
 from abc_plugins.core.booster import Booster
-from abc_plugins.core.model import FlatTrees, TreeEnsemble
-from abc_plugins.core.modelcheck import ModelFormatError
-from abc_plugins.core.modelheader import decode_values, encode_values
+from abc_plugins.core.model import file as model_file
+from abc_plugins.core.model.ensemble import FlatTrees, TreeEnsemble
+from abc_plugins.core.model.header import decode_values, encode_values
+from abc_plugins.core.model.validation import ModelFormatError
+from abc_plugins.core.runtime.arrays import Floats
+from abc_plugins.core.runtime.atomic import replace_file
 from abc_plugins.core.schedule import PROBE_EVERY
 
 FORMAT_VERSION = 1
@@ -107,7 +107,7 @@ def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> Non
     """Write a checkpoint; the file is the old one or the whole new one, whatever happens."""
     parts = _parts(checkpoint)  # everything is checked before the file is touched
     with replace_file(path) as file:
-        for part in modelfile.with_checksum(parts):
+        for part in model_file.with_checksum(parts):
             file.write(part)
 
 
@@ -126,7 +126,7 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     OSError
         If it cannot be read.
     """
-    return modelfile.read_file(path, "checkpoint", read_checkpoint)
+    return model_file.read_file(path, "checkpoint", read_checkpoint)
 
 
 def is_checkpoint(path: str | os.PathLike[str]) -> bool:
@@ -138,7 +138,7 @@ def is_checkpoint(path: str | os.PathLike[str]) -> bool:
 
 
 def _parts(checkpoint: Checkpoint) -> list[bytes | memoryview]:
-    model = modelfile.to_bytes(checkpoint.model_header, checkpoint.trees)
+    model = model_file.to_bytes(checkpoint.model_header, checkpoint.trees)
     arrays = {name: np.ascontiguousarray(array, dtype=_FLOAT) for name, array in checkpoint.arrays.items()}
     shapes = {name: list(array.shape) for name, array in arrays.items()}
     text = encode_values({**checkpoint.header, "arrays": shapes})
@@ -148,29 +148,29 @@ def _parts(checkpoint: Checkpoint) -> list[bytes | memoryview]:
 
 def read_checkpoint(file: BinaryIO, file_size: int) -> Checkpoint:
     """Read and check an open checkpoint file of a known size."""
-    reader = modelfile.Reader(file)
+    reader = model_file.Reader(file)
     header_size, model_size = _read_preamble(reader, file_size)
     header = decode_values(reader.read(header_size))
     shapes = _check_shapes(header.pop("arrays", None))
     n_bytes = sum(math.prod(shape) for shape in shapes.values()) * _FLOAT.itemsize
-    expected = _PREAMBLE.size + header_size + model_size + n_bytes + modelfile.CHECKSUM_SIZE
+    expected = _PREAMBLE.size + header_size + model_size + n_bytes + model_file.CHECKSUM_SIZE
     if expected != file_size:
         raise ModelFormatError(f"it has {file_size} bytes instead of {expected}: cut off, or damaged.")
     model = reader.read(model_size)
     arrays = {name: reader.read_array(_FLOAT, math.prod(shape)).reshape(shape) for name, shape in shapes.items()}
     reader.check_checksum()
-    return Checkpoint(header, *modelfile.from_bytes(model), arrays)
+    return Checkpoint(header, *model_file.from_bytes(model), arrays)
 
 
-def _read_preamble(reader: modelfile.Reader, file_size: int) -> tuple[int, int]:
+def _read_preamble(reader: model_file.Reader, file_size: int) -> tuple[int, int]:
     """Sizes of header and model, no larger than the file."""
     if file_size < _PREAMBLE.size:
         raise ModelFormatError("it is too short." if file_size else "it is empty.")
     magic, version, header_size, model_size = _PREAMBLE.unpack(reader.read(_PREAMBLE.size))
     if magic != MAGIC:
         raise ModelFormatError("it is another kind of file, or was converted as if it were text.")
-    modelfile.check_version(version, FORMAT_VERSION)
-    modelfile.check_header_size(header_size)
+    model_file.check_version(version, FORMAT_VERSION)
+    model_file.check_header_size(header_size)
     if _PREAMBLE.size + header_size + model_size > file_size:
         raise ModelFormatError(f"it has {file_size} bytes, fewer than its parts: cut off, or damaged.")
     return header_size, model_size

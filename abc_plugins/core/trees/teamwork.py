@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray, Floats
-from abc_plugins.core.data import TrainingData
-from abc_plugins.core.fixedpoint import WeightUnits, scale_blocks, set_units, total_blocks
-from abc_plugins.core.growing import (
+from abc_plugins.core.runtime.arrays import AnyArray, Floats
+from abc_plugins.core.runtime.parallel import Workers, count_blocks
+from abc_plugins.core.trees.best_first import (
     DONE,
     SUMMED,
     RoundTrees,
@@ -23,9 +22,10 @@ from abc_plugins.core.growing import (
     sum_cells,
     write_leaf_ids,
 )
-from abc_plugins.core.histogram import add_histogram, build_histogram
-from abc_plugins.core.parallel import Workers, count_blocks
-from abc_plugins.core.splitting import SplitRules
+from abc_plugins.core.trees.fixedpoint import WeightUnits, scale_blocks, set_units, total_blocks
+from abc_plugins.core.trees.histogram import add_histogram, build_histogram
+from abc_plugins.core.trees.splitting import SplitRules
+from abc_plugins.core.trees.training_data import TrainingData
 
 ROWS_WORTH_A_TEAM = 2**15
 """With fewer samples in a node, starting the threads takes longer than they save."""

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray, Booleans, Floats, Integers
-from abc_plugins.core.intrinsics import lowest_bit
-from abc_plugins.core.jit import kernel, part_of_kernel
-from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers
+from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats, Integers
+from abc_plugins.core.runtime.intrinsics import lowest_bit
+from abc_plugins.core.runtime.jit import kernel, part_of_kernel
+from abc_plugins.core.runtime.parallel import ROWS_PER_BLOCK, Workers
 
 if TYPE_CHECKING:
-    from abc_plugins.core.model import FlatTrees
+    from abc_plugins.core.model.ensemble import FlatTrees
 
 _ROWS_PER_COPY = 64 * ROWS_PER_BLOCK
 """Rows that are brought into the kernels' layout at a time, where they are not in it already."""

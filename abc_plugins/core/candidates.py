@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray, Floats, Integers
-from abc_plugins.core.jit import kernel
 from abc_plugins.core.leaves import Update
 from abc_plugins.core.losses import exp_clamped
-from abc_plugins.core.parallel import ROWS_PER_BLOCK, Workers, count_blocks
+from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
+from abc_plugins.core.runtime.jit import kernel
+from abc_plugins.core.runtime.parallel import ROWS_PER_BLOCK, Workers, count_blocks
 
 _LARGEST_RISE = 690.0
 """A step beyond this counts as this, so that masses stay finite: it is out of all proportion either way."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray, Bins, Floats
-from abc_plugins.core.jit import kernel
-from abc_plugins.core.parallel import Workers
+from abc_plugins.core.runtime.arrays import AnyArray, Bins, Floats
+from abc_plugins.core.runtime.jit import kernel
+from abc_plugins.core.runtime.parallel import Workers
 
 _FEATURES_AT_A_TIME = 8
 _ROWS_AT_A_TIME = 4096

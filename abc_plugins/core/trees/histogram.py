@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from abc_plugins.core.intrinsics import add_to_cell, prefetch
-from abc_plugins.core.jit import kernel, part_of_kernel
-from abc_plugins.core.joint import add_margins
+from abc_plugins.core.runtime.intrinsics import add_to_cell, prefetch
+from abc_plugins.core.runtime.jit import kernel, part_of_kernel
+from abc_plugins.core.trees.joint import add_margins
 
 _AHEAD = 12
 """Samples of a node lie apart in memory: fetch this many of them ahead."""

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from abc_plugins.core.arrays import AnyArray, Booleans, Floats, Integers
-from abc_plugins.core.parallel import Workers
-from abc_plugins.core.predicting import add_tree_scores
+from abc_plugins.core.model.predicting import add_tree_scores
+from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats, Integers
+from abc_plugins.core.runtime.parallel import Workers
 
 LEAF = -1
 """In place of a feature: the node is a leaf."""

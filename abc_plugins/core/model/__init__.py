@@ -1,0 +1,1 @@
+"""The model that training leaves: trees, prediction, model file and checkpoint file."""

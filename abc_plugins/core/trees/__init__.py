@@ -1,0 +1,1 @@
+"""From raw values to the trees of a round: bins, histograms, splits, growth."""
