@@ -13,23 +13,23 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from abc_plugins.callbacks import CallbackList, early_stopping, log_evaluation
-from abc_plugins.checkpoints import Resumption, RunCheckpoints, RunData
 from abc_plugins.core.booster import Booster
 from abc_plugins.core.model.ensemble import TreeEnsemble
-from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
+from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.checks import check_integer, check_real, fail
 from abc_plugins.core.runtime.parallel import Workers, resolve_n_jobs
 from abc_plugins.core.schedule import check_search
 from abc_plugins.core.settings import Settings, check_settings
 from abc_plugins.core.trees.training_data import make_training_data
-from abc_plugins.evaluation import EvalSet, Metrics, softmax
-from abc_plugins.persistence import load_classifier, save_classifier
-from abc_plugins.tables import encode_labels, read_features, read_labels, read_weights
-from abc_plugins.training import TrainingRun, train
-from abc_plugins.weights import combine_weights
+from abc_plugins.data.tables import encode_labels, read_features, read_labels, read_weights
+from abc_plugins.data.weights import combine_weights
+from abc_plugins.training.eval_sets import check_same_length, hold_out, read_eval_sets
+from abc_plugins.training.evaluation import Metrics, softmax
+from abc_plugins.training.persistence import load_classifier, save_classifier
+from abc_plugins.training.resuming import Resumption, RunCheckpoints, RunData
+from abc_plugins.training.run import TrainingRun, train
 
 _MAX_THREADS = 4096
-_VALIDATION_NAME = "validation"
 
 
 class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
@@ -236,16 +236,18 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         hooks = CallbackList(callbacks).callbacks
         features = read_features(X, keep_integers=True)
         classes, codes = read_labels(y)
-        _check_same_length(features.values, codes)
+        check_same_length(features.values, codes)
         check_search(self.search, classes.size if settings.is_adaptive and classes.size > 2 else None)
         weights = combine_weights(sample_weight, self.class_weight, classes, codes)
         with Workers(threads) as workers:
-            eval_sets = self._eval_sets(eval_set, features.names, features.values.shape[1], classes)
+            eval_sets = read_eval_sets(eval_set, features.names, features.values.shape[1], classes)
             values, kept = features.values, weights > 0
             if not kept.all():
                 values, codes, weights = values[kept], codes[kept], weights[kept]
             if self.early_stopping_rounds is not None and not eval_sets:
-                values, codes, weights, held_out = self._hold_out(values, codes, weights, classes, seed)
+                values, codes, weights, held_out = hold_out(
+                    values, codes, weights, classes, self.validation_fraction, seed
+                )
                 eval_sets = [held_out]
             data = make_training_data(values, codes, weights, classes.size, settings.max_bins, workers)
             run = train(
@@ -377,42 +379,6 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
             fail("n_jobs", 0, "a whole number other than 0, or None")
         return resolve_n_jobs(self.n_jobs)
 
-    def _eval_sets(self, eval_set: Any, names: list[str] | None, n_features: int, classes: AnyArray) -> list[EvalSet]:
-        if eval_set is None:
-            return []
-        if isinstance(eval_set, tuple):
-            eval_set = [eval_set]
-        allowed = "a list of (X, y) or (X, y, sample_weight) tuples"
-        if not isinstance(eval_set, list):
-            fail("eval_set", type(eval_set).__name__, allowed, TypeError)
-        eval_sets = []
-        for index, parts in enumerate(eval_set):
-            where = f"eval_set[{index}]"
-            if not isinstance(parts, list | tuple) or len(parts) not in (2, 3):
-                fail(where, type(parts).__name__, allowed, TypeError)
-            table = read_features(parts[0], names=names, n_features=n_features, input_name=f"X of {where}")
-            codes = encode_labels(parts[1], classes, input_name=f"y of {where}")
-            _check_same_length(table.values, codes, f" in {where}")
-            weights = read_weights(parts[2] if len(parts) == 3 else None, codes.size)
-            eval_sets.append(_make_eval_set(f"valid_{index}", table.values, codes, weights, classes))
-        return eval_sets
-
-    def _hold_out(
-        self, values: AnyArray, codes: Integers, weights: Floats, classes: AnyArray, seed: int
-    ) -> tuple[AnyArray, Integers, Floats, EvalSet]:
-        """Set a share of the training data aside, the same share of every class where that is possible."""
-        from sklearn.model_selection import train_test_split  # imports much more, and most fits do without
-
-        counts = np.bincount(codes, minlength=classes.size)
-        n_held = int(np.ceil(self.validation_fraction * codes.size))
-        stratify = codes if counts.min() >= 2 and min(n_held, codes.size - n_held) >= classes.size else None
-        inner, held = train_test_split(
-            np.arange(codes.size), test_size=self.validation_fraction, random_state=seed, stratify=stratify
-        )
-        X_held = read_features(values[held]).values  # prediction has need of floats
-        held_out = _make_eval_set(_VALIDATION_NAME, X_held, codes[held], weights[held], classes)
-        return values[inner], codes[inner], weights[inner], held_out
-
     def _own_callbacks(self, has_eval_sets: bool) -> list[Any]:
         own = []
         if self.verbose:
@@ -461,21 +427,3 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         if self.n_classes_ == 2:
             return scores[:, 1] - scores[:, 0]
         return scores - scores.mean(axis=1, keepdims=True)
-
-
-def _make_eval_set(name: str, values: AnyArray, codes: Integers, weights: Floats | None, classes: AnyArray) -> EvalSet:
-    return EvalSet(
-        name=name,
-        X=values,
-        y=classes[codes],
-        codes=codes,
-        weights=np.ones(codes.size) if weights is None else weights,
-        scores=np.zeros((codes.size, classes.size)),
-    )
-
-
-def _check_same_length(values: AnyArray, codes: Integers, where: str = "") -> None:
-    if values.shape[0] != codes.size:
-        raise ValueError(
-            f"X and y{where} must have the same number of samples; got {values.shape[0]} rows and {codes.size} labels."
-        )

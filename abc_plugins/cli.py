@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from abc_plugins.classifier import ABCBoostClassifier
-    from abc_plugins.tablefiles import TableData
+    from abc_plugins.data.tablefiles import TableData
 
 _PROGRAM = "abc-plugins"
 _CONSTANTS = {"none": None, "true": True, "false": False}
@@ -232,7 +232,7 @@ def _add_predict_options(parser: argparse.ArgumentParser) -> None:
 def run_predict(options: argparse.Namespace) -> None:
     """Predict the rows of a file."""
     from abc_plugins.classifier import ABCBoostClassifier
-    from abc_plugins.tablefiles import write_table
+    from abc_plugins.data.tablefiles import write_table
 
     check_output(options.out, options.force)
     model = ABCBoostClassifier.load_model(options.model)
@@ -353,7 +353,7 @@ def _add_table_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _read(options: argparse.Namespace, path: str, **roles: Any) -> TableData:
-    from abc_plugins.tablefiles import read_table
+    from abc_plugins.data.tablefiles import read_table
 
     return read_table(path, drop=options.drop, delimiter=options.delimiter, encoding=options.encoding, **roles)
 

@@ -20,7 +20,7 @@ import numpy as np
 from common import describe_machine, print_table
 
 from abc_plugins import ABCBoostClassifier
-from abc_plugins.datasets import load
+from abc_plugins.data.datasets import load
 
 METHODS = ("mart", "robustlogit", "abcmart", "abcrobustlogit")
 CHECKPOINTS = (1, 10, 50, 100, 200, 400, 1000)

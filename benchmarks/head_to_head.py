@@ -58,7 +58,7 @@ def cells(kind: str, sets: Sequence[str], splits: int, rounds: int, engines: Seq
 @lru_cache(maxsize=2)
 def split_data(name: str, split: int, max_train: int, max_test: int) -> tuple[Any, Any, Any, Any]:
     """Training and test rows of a split; labels are class indices, -1 for one that no training row has."""
-    from abc_plugins.datasets import load
+    from abc_plugins.data.datasets import load
 
     data = load(name)
     order = np.random.default_rng(split).permutation(data.y.size)

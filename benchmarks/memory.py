@@ -76,7 +76,7 @@ def measure(rounds: int, threads: int) -> list[dict[str, Any]]:
 
 
 def _write_data(folder: Path) -> None:
-    from abc_plugins.datasets import load
+    from abc_plugins.data.datasets import load
 
     data = load("covtype")
     train, _ = data.split()

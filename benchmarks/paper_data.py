@@ -44,7 +44,7 @@ class Rows:
 @lru_cache(maxsize=1)
 def load_rows(name: str, max_train: int | None = None, max_test: int | None = None) -> Rows:
     """Load a data set; of too many rows a random part is taken, the same every time."""
-    from abc_plugins.datasets import load
+    from abc_plugins.data.datasets import load
 
     if name in _ROWS:
         images = load("mnist")

@@ -13,7 +13,7 @@ from paper import ADAPTIVE, CLASSIC, GAPS, SEARCHES, WARMUPS, params
 from paper_data import SETS
 
 from abc_plugins.compare.fitting import unpack_wrong
-from abc_plugins.compare.tables import mcnemar
+from abc_plugins.compare.standings import mcnemar
 
 CLOSE = 1.05
 """Up to so many times the errors counts as "close to" and as "little"."""

@@ -24,11 +24,11 @@ from abc_plugins.core.leaves import apply_update
 from abc_plugins.core.pairs import base_pairs
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.settings import Settings
-from abc_plugins.core.trees.best_first import NODE
 from abc_plugins.core.trees.fixedpoint import to_fixed_point
 from abc_plugins.core.trees.histogram import build_histogram
 from abc_plugins.core.trees.training_data import make_training_data
-from abc_plugins.datasets import load
+from abc_plugins.core.trees.workspace import NODE
+from abc_plugins.data.datasets import load
 
 ROUNDS = {"letter10k": 50, "mnist10k": 10, "covtype": 20}
 

@@ -79,7 +79,7 @@ STOPPED_CONTENDERS: dict[str, dict[str, Any]] = {
 @lru_cache(maxsize=2)
 def split_data(name: str, split: int) -> tuple[Any, Any, Any, Any]:
     """One half of the samples to train on, the other to test on; split 0 of letter and covtype is the usual one."""
-    from abc_plugins.datasets import load
+    from abc_plugins.data.datasets import load
 
     data = load("letter10k" if name == "letter" else name)
     if name == "covtype" and split == 0:

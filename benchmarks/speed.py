@@ -55,7 +55,7 @@ def make_data(name: str) -> tuple[Any, Any, Any, Any]:
         X = random.normal(size=(n, f))
         y = (X[:, : min(f, 8)] @ random.normal(size=(min(f, 8), k)) + random.gumbel(size=(n, k))).argmax(axis=1)
         return X, y, X[: n // 10], y[: n // 10]
-    from abc_plugins.datasets import load
+    from abc_plugins.data.datasets import load
 
     data = load(name)
     train, test = data.split()

@@ -24,7 +24,7 @@ from common import describe_machine
 from sklearn.datasets import load_digits
 
 from abc_plugins import ABCBoostClassifier
-from abc_plugins.datasets import load
+from abc_plugins.data.datasets import load
 from tuning import TuneResult, tune
 from tuning.objective import PARAMS, SECONDS, outcome
 from tuning.result import DEFAULTS, PLAIN, compare, mean_rounds

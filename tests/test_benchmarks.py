@@ -93,7 +93,7 @@ def test_held_out_rows_leave_every_class_to_train_on() -> None:
 
 
 def test_head_to_head_on_a_small_set(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("abc_plugins.datasets.load", lambda _, load=_iris: load())
+    monkeypatch.setattr("abc_plugins.data.datasets.load", lambda _, load=_iris: load())
     head_to_head.split_data.cache_clear()
     engines = list(head_to_head.TITLES.values())
     assert [cell["contender"] for cell in head_to_head.cells("tuned", ["vowel"], 1, 3, ["native"])] == [
@@ -112,7 +112,7 @@ def test_head_to_head_on_a_small_set(monkeypatch: pytest.MonkeyPatch, capsys: py
 def _iris() -> Any:
     from sklearn.datasets import load_iris
 
-    from abc_plugins.datasets import Dataset
+    from abc_plugins.data.datasets import Dataset
 
     X, y = load_iris(return_X_y=True)
     return Dataset("iris", X, y, ["a", "b", "c", "d"])

@@ -12,6 +12,7 @@ import pytest
 
 from abc_plugins import callbacks as cb
 from abc_plugins.callbacks import Callback, CallbackList, RoundContext
+from abc_plugins.training import progress
 
 
 def train(
@@ -219,8 +220,8 @@ METRICS = {"valid": {"logloss": [0.5, 0.25, 0.125]}}
 
 
 def hide(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
-    real = cb.find_spec
-    monkeypatch.setattr(cb, "find_spec", lambda name: None if name in packages else real(name))
+    real = progress.find_spec
+    monkeypatch.setattr(progress, "find_spec", lambda name: None if name in packages else real(name))
 
 
 def test_progress_in_a_log_file_is_plain_lines() -> None:
@@ -261,5 +262,5 @@ def test_progress_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_clock() -> None:
-    shown = [cb._time_left(seconds) for seconds in (0.4, 61, 3661, float("nan"))]
+    shown = [progress._time_left(seconds) for seconds in (0.4, 61, 3661, float("nan"))]
     assert shown == ["0:00 left", "1:01 left", "1:01:01 left", ""]

@@ -229,7 +229,7 @@ def test_every_so_many_rounds_or_seconds(data, tmp_path, monkeypatch):
         written.clear()
         saved = checkpoint_file.save_checkpoint
         monkeypatch.setattr(
-            "abc_plugins.checkpoints.save_checkpoint",
+            "abc_plugins.training.resuming.save_checkpoint",
             lambda path, state: (written.append(len(state.model_header["base_classes"])), saved(path, state)),
         )
         model().fit(data.X, data.y, callbacks=[checkpoint(tmp_path / "run", **when)])

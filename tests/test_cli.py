@@ -17,7 +17,7 @@ from pyarrow import parquet
 from sklearn.datasets import load_iris
 
 from abc_plugins import ABCBoostClassifier, cli
-from abc_plugins.tables import Features
+from abc_plugins.data.tables import Features
 
 LABELS = np.array(["setosa", "versicolor", "virginica"])
 FAST = ["--n-estimators", "6", "--warmup", "2", "--gap", "1", "--quiet"]

@@ -21,9 +21,9 @@ from abc_plugins.compare import running as compare_running
 from abc_plugins.compare.engines import Stopwatch
 from abc_plugins.compare.fitting import pack_wrong, unpack_wrong
 from abc_plugins.compare.report import cells, pair_cells
+from abc_plugins.compare.standings import _corrected_t_test, mcnemar
 from abc_plugins.compare.store import RunStore
-from abc_plugins.compare.tables import _corrected_t_test, mcnemar
-from abc_plugins.datasets import Dataset, load
+from abc_plugins.data.datasets import Dataset, load
 
 INSTALLED = [contender for contender in contenders() if contender.is_installed]
 FEW = ["robustlogit", "abcrobustlogit"]

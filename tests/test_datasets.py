@@ -12,7 +12,7 @@ import pytest
 import sklearn.datasets
 from pyarrow import parquet
 
-from abc_plugins.datasets import FOLDER_VARIABLE, Dataset, load
+from abc_plugins.data.datasets import FOLDER_VARIABLE, Dataset, load
 
 needs_data = pytest.mark.skipif(not os.environ.get(FOLDER_VARIABLE), reason=f"{FOLDER_VARIABLE} is not set")
 

@@ -3,15 +3,9 @@
 import numpy as np
 import pytest
 
-from abc_plugins.core.driver import (
-    ABCScores,
-    LeafFinder,
-    LeafStep,
-    add_trees,
-    pairs_of_base,
-    search_pairs,
-)
-from abc_plugins.core.pairs import base_pairs, classic_pairs
+from abc_plugins.core.additions import LeafFinder, add_trees
+from abc_plugins.core.driver import ABCScores, LeafStep
+from abc_plugins.core.pairs import base_pairs, classic_pairs, pairs_of_base, search_pairs
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC, BaseClassSchedule
 

@@ -14,8 +14,8 @@ from abc_plugins.core.losses import derivatives
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.core.settings import Settings
-from abc_plugins.core.trees import best_first, round_grower, teamwork
 from abc_plugins.core.trees import columns as columns_module
+from abc_plugins.core.trees import round_grower, teamwork, workspace
 from abc_plugins.core.trees.columns import FeatureCells, feature_cells
 from abc_plugins.core.trees.fixedpoint import WeightUnits, to_fixed_point, weigh
 from abc_plugins.core.trees.histogram import build_histogram, subtract_histogram
@@ -395,7 +395,7 @@ def test_memory_for_few_histograms_grows_the_same_trees(make_data, monkeypatch, 
 
     def make_few(columns, num_leaves, _):
         made.append(max(n_histograms, 3))
-        return best_first.make_workspace(columns, num_leaves, made[-1])
+        return workspace.make_workspace(columns, num_leaves, made[-1])
 
     monkeypatch.setattr(teamwork, "make_workspace", make_few)
     monkeypatch.setattr(round_grower, "_HISTOGRAM_BYTES", 0)

@@ -39,7 +39,7 @@ compile_kernels()
 kernels = {}
 for module in pkgutil.walk_packages(core.__path__, "abc_plugins.core."):
     for name, kernel in vars(importlib.import_module(module.name)).items():
-        if hasattr(kernel, "signatures") and module.name != "abc_plugins.core.driver":
+        if hasattr(kernel, "signatures") and not module.name.endswith((".driver", ".additions")):
             kernels[name] = kernel
 called_by_kernels = {name for kernel in kernels.values() for name in kernel.py_func.__code__.co_names}
 for name in kernels.keys() - called_by_kernels:

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from abc_plugins import tablefiles
-from abc_plugins.tablefiles import read_table, write_table
-from abc_plugins.tables import Features, read_features
+from abc_plugins.data import tablefiles
+from abc_plugins.data.tablefiles import read_table, write_table
+from abc_plugins.data.tables import Features, read_features
 
 
 @pytest.fixture(params=["pyarrow", "standard library"])

@@ -15,7 +15,7 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
-from abc_plugins.tables import encode_labels, read_features, read_labels, read_weights
+from abc_plugins.data.tables import encode_labels, read_features, read_labels, read_weights
 
 COLUMNS = {"a": [1, 2, 3, 4], "b": [0.5, None, 2.5, 3.5], "c": [True, False, None, True]}
 EXPECTED = np.array([[1, 0.5, 1], [2, np.nan, 0], [3, 2.5, np.nan], [4, 3.5, 1]])

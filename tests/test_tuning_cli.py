@@ -14,7 +14,7 @@ import optuna
 import pytest
 
 from abc_plugins import ABCBoostClassifier, cli
-from abc_plugins.tablefiles import write_table
+from abc_plugins.data.tablefiles import write_table
 from tuning import load_study, write_report
 from tuning.studies import open_storage
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from abc_plugins.core.runtime.checks import fail
-from abc_plugins.tablefiles import read_table
+from abc_plugins.data.tablefiles import read_table
 
 _ACTIONS = ("run", "status", "report")
 _USAGE = "DATA, 'run DATA', 'status' or 'report'"

@@ -9,7 +9,7 @@ import numpy as np
 
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.checks import fail
-from abc_plugins.evaluation import EvalSet, Metrics
+from abc_plugins.training.evaluation import EvalSet, Metrics
 
 _ALLOWED = "'error', 'logloss' or a function (y_true, y_proba) -> (name, value, higher_is_better)"
 _SMALLEST_PROBABILITY = 1e-300

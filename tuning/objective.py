@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from optuna import TrialPruned
 
-from tuning.engines import Engine, FoldData, FoldFit, Stopping
+from tuning.engines.base import Engine, FoldData, FoldFit, Stopping
 from tuning.pruning import ABCPruningCallback
 from tuning.space import Space, draw, plain_name
 from tuning.studies import OMIT, SETTINGS, is_surplus, sign

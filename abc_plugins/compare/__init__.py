@@ -6,7 +6,7 @@ from abc_plugins.compare.contenders import Contender, contenders, select
 from abc_plugins.compare.fitting import fit_and_score
 from abc_plugins.compare.running import Plan, run
 from abc_plugins.compare.settings import CompareSettings
-from abc_plugins.compare.tables import BUDGETS, summarise
+from abc_plugins.compare.standings import BUDGETS, summarise
 
 __all__ = [
     "BUDGETS",

@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from abc_plugins.callbacks import make_display
 from abc_plugins.compare.contenders import Contender, contenders, select
 from abc_plugins.compare.report import as_text, write_csv
 from abc_plugins.compare.running import Plan, Progress, run
 from abc_plugins.compare.settings import CompareSettings
-from abc_plugins.compare.tables import BUDGETS, summarise
+from abc_plugins.compare.standings import BUDGETS, summarise
 from abc_plugins.core.runtime.atomic import replace_file
-from abc_plugins.datasets import Dataset, load, names
-from abc_plugins.tablefiles import read_table
+from abc_plugins.data.datasets import Dataset, load, names
+from abc_plugins.data.tablefiles import read_table
+from abc_plugins.training.progress import make_display
 
 _FORMAT = 1
 

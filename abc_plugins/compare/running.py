@@ -18,7 +18,7 @@ from abc_plugins.compare.settings import CompareSettings
 from abc_plugins.compare.store import RunStore
 from abc_plugins.core.runtime.arrays import AnyArray
 from abc_plugins.core.runtime.checks import check_integer, check_real
-from abc_plugins.datasets import Dataset
+from abc_plugins.data.datasets import Dataset
 from abc_plugins.machine import describe_machine
 
 _WARM_UP_ROWS = 2000

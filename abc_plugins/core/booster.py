@@ -86,7 +86,7 @@ class Booster:
         workers.over_rows(data.n_samples, self._set_equal)  # memory that is new takes time
         self._class_losses = starting_class_losses(data.labels, data.weights, data.n_classes)
         # Rounding of the sum: samples of a weight that is lost in it are not waited for.
-        self._solved_loss = LEAST_DERIVATIVE * data.n_classes * float(data.weights.sum())
+        self._converged_loss = LEAST_DERIVATIVE * data.n_classes * float(data.weights.sum())
 
     def _set_equal(self, first_block: int, last_block: int) -> None:
         """Give all classes of some blocks of samples the same probability."""
@@ -97,7 +97,7 @@ class Booster:
         plan = self.schedule.plan(self._class_losses.tolist())
         if plan.centre and self.model.n_rounds > 0:  # at first they are all zero
             centre(self._scores)
-        if self._class_losses.sum() <= self._solved_loss:
+        if self._class_losses.sum() <= self._converged_loss:
             return self._append(CLASSIC if plan.is_classic else plan.candidates[0], self._add_nothing(plan))
         base, proposed = self._propose(plan)
         update = self._apply(proposed)
@@ -204,8 +204,8 @@ class Booster:
         def set_values(first: int, last: int) -> None:
             self._set_values(range(first, last), pairs[first:last], weights, rules, values[first:last])
 
-        also = None if self._is_sequential(pairs) else set_values
-        self._grower.grow(self._probabilities, pairs, seen, self.model.n_rounds, also=also)
+        after_each = None if self._is_sequential(pairs) else set_values
+        self._grower.grow(self._probabilities, pairs, seen, self.model.n_rounds, after_each=after_each)
         return values
 
     def _set_values(
@@ -237,7 +237,7 @@ class Booster:
         def renew(first: int, last: int) -> None:
             values[first:last] = renewal.renew_trees(classes[first:last], range(first, last), self._grower.leaf_ids)
 
-        self._grower.grow(self._probabilities, pairs, seen, self.model.n_rounds, then=renew)
+        self._grower.grow(self._probabilities, pairs, seen, self.model.n_rounds, in_order=renew)
         return make_update(pairs, pairs, values)
 
     def _draw_sample(self) -> AnyArray:

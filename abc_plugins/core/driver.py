@@ -24,7 +24,7 @@ from abc_plugins.core.losses import (
     softmax_block,
     update_probabilities,
 )
-from abc_plugins.core.pairs import Pair, base_pairs
+from abc_plugins.core.pairs import Pair, common_class, other_class, select_pairs
 from abc_plugins.core.renewal import LeafRenewal
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.jit import kernel
@@ -36,43 +36,6 @@ MAX_HALVINGS = 8
 
 _RISE = 1e-12  # relative rise of the loss that is rounding
 NO_TREE = -1
-_SAME_VALUE = 1e-10  # leaf values closer than this cannot be told apart in differences of scores
-
-
-def search_pairs(candidates: Sequence[int], n_classes: int, *, shared: bool = True) -> list[Pair]:
-    """List the trees that a search over `candidates` grows.
-
-    The tree of (k, b) is that of (b, k) with its leaf values negated. With `shared` each of these is grown once:
-    s (K - 1) - s (s - 1) / 2 trees in all; without, every candidate has K - 1 trees of its own.
-    """
-    grown: set[int] = set()
-    pairs: list[Pair] = []
-    for base in candidates:
-        pairs += [pair for pair in base_pairs(base, n_classes) if not shared or pair[0] not in grown]
-        grown.add(base)
-    return pairs
-
-
-def pairs_of_base(pairs: Sequence[Pair | None], base: int) -> list[int]:
-    """Find the trees of a round with this base in `pairs`, in class order.
-
-    A shared tree counts for both of its classes; None is a place without a tree.
-    """
-    tree_of: dict[int, int] = {}
-    for position, pair in enumerate(pairs):
-        if pair is not None and base in pair:
-            other = _other(pair, base)
-            if pair[1] == base or other not in tree_of:
-                tree_of[other] = position
-    return [tree_of[k] for k in sorted(tree_of)]
-
-
-def _select(pairs: Sequence[Pair | None], rows: Sequence[int]) -> list[Pair]:
-    return [pair for row in rows if (pair := pairs[row]) is not None]
-
-
-def _other(pair: Pair, base: int) -> int:
-    return pair[0] if pair[1] == base else pair[1]
 
 
 class LeafStep(NamedTuple):
@@ -202,10 +165,10 @@ class ABCScores:
         A tree multiplies the masses p of its two classes by exp of what it adds: one exponential a sample and tree,
         and neither new scores nor a new softmax are needed.
         """
-        base = _common_class(_select(pairs, rows)) if rows else CLASSIC
+        base = common_class(select_pairs(pairs, rows)) if rows else CLASSIC
         tree_of = np.full(self.n_classes, NO_TREE)
         sign = np.ones(self.n_classes)
-        for row, (plus, minus) in zip(rows, _select(pairs, rows), strict=True):
+        for row, (plus, minus) in zip(rows, select_pairs(pairs, rows), strict=True):
             moved = minus if plus == base else plus
             tree_of[moved] = row
             sign[moved] = factor if moved == plus else -factor
@@ -229,7 +192,7 @@ class ABCScores:
     ) -> Floats:
         """Write the scores and probabilities after a step, and return the class losses."""
         tree_rows = np.array(rows, dtype=np.int64)
-        plus, minus = np.array(_select(pairs, rows), dtype=np.int64).reshape(-1, 2).T
+        plus, minus = np.array(select_pairs(pairs, rows), dtype=np.int64).reshape(-1, 2).T
         block_losses = np.empty((count_blocks(self.labels.size), self.n_classes))
         self.workers.over_rows(
             self.labels.size,
@@ -299,8 +262,8 @@ class ABCScores:
         values : array of shape (len(rows), n_leaves)
             What each leaf adds to its tree's `plus` class, shrinkage included.
         """
-        trees = _select(pairs, rows)
-        base = _common_class(trees)
+        trees = select_pairs(pairs, rows)
+        base = common_class(trees)
         factor = (self.n_classes - 1.0) / self.n_classes if base == CLASSIC else 1.0
         renewal = LeafRenewal(
             self.probabilities,
@@ -312,15 +275,9 @@ class ABCScores:
             self.workers,
             self.reduce,
         )
-        values = [renewal.renew(_other(pair, base), leaf_ids[row]) for row, pair in zip(rows, trees, strict=True)]
+        values = [renewal.renew(other_class(pair, base), leaf_ids[row]) for row, pair in zip(rows, trees, strict=True)]
         sign = [1.0 if plus != base else -1.0 for plus, _ in trees]
         return np.array(values) * np.array(sign)[:, None]
-
-
-def _common_class(pairs: Sequence[Pair]) -> int:
-    """Return the class that all pairs of a round share, or CLASSIC."""
-    common = set(pairs[0]).intersection(*pairs[1:])
-    return pairs[0][1] if pairs[0][1] in common else pairs[0][0]
 
 
 @kernel
@@ -409,82 +366,3 @@ def _try_blocks(
         for i in range(start, stop):
             k = labels[i]
             block_losses[block, k] += weights[i] * (log_normaliser[i - start] - new_scores[k, i])
-
-
-def add_trees(
-    scores: Floats, pairs: Sequence[Pair | None], additions: AnyArray, rows: Sequence[int], factor: float
-) -> None:
-    """Add trees to scores of shape (n_classes, n_samples) in place, as for a validation set."""
-    for row, (plus, minus) in zip(rows, _select(pairs, rows), strict=True):
-        scores[plus] += factor * additions[row]
-        if minus != CLASSIC:
-            scores[minus] -= factor * additions[row]
-
-
-class LeafFinder:
-    """Tell the leaf of every sample from what a tree added to its score.
-
-    Leaves with (almost) the same value are one leaf to it, which is harmless where leaf values are renewed: they are
-    given the same new value.
-
-    Parameters
-    ----------
-    leaf_values : array of shape (n_leaves,)
-        What every leaf adds, shrinkage included.
-
-    Attributes
-    ----------
-    group : array of int, shape (n_leaves,)
-        Leaf number as `find` returns it, for every leaf of the tree.
-    """
-
-    def __init__(self, leaf_values: Floats) -> None:
-        order = np.argsort(leaf_values, kind="stable")
-        ordered = leaf_values[order]
-        new_group = np.diff(ordered) > _SAME_VALUE
-        self.group = np.empty(leaf_values.size, dtype=np.int64)
-        self.group[order] = np.concatenate(([0], np.cumsum(new_group)))
-        self._bounds = 0.5 * (ordered[:-1] + ordered[1:])[new_group]
-
-    def find(self, additions: Floats, leaf_ids: AnyArray) -> None:
-        """Write the leaf of every sample; both arrays have shape (n_samples,)."""
-        _find_leaves(additions, self._bounds, leaf_ids)
-
-
-@kernel
-def _find_leaves(additions, bounds, leaf_ids):
-    """Count the bounds below each value, bound by bound: a vectorised pass each beats bisection up to many leaves."""
-    below = np.empty(ROWS_PER_BLOCK, dtype=np.int64)
-    for start in range(0, additions.size, ROWS_PER_BLOCK):
-        block = additions[start : start + ROWS_PER_BLOCK]
-        below[:] = 0
-        for bound in bounds:
-            for i in range(block.size):
-                below[i] += bound < block[i]
-        for i in range(block.size):
-            leaf_ids[start + i] = below[i]
-
-
-@kernel
-def _gather(values, leaves, additions):
-    for i in range(leaves.size):
-        additions[i] = values[leaves[i]]
-
-
-def gather_additions(values: Floats, leaf_ids: AnyArray, workers: Workers) -> Floats:
-    """Return what trees with these leaf values add, shape (n_trees, n_samples)."""
-    additions = np.empty(leaf_ids.shape)
-    workers.over_items(range(len(values)), lambda t, _thread: _gather(values[t], leaf_ids[t], additions[t]))
-    return additions
-
-
-def take_difference(now: Floats, before: Floats, difference: Floats, workers: Workers) -> None:
-    """Write now - before, and make `before` what is now, in one pass; all of shape (n_trees, n_samples)."""
-    workers.over_items(range(len(now)), lambda t, _thread: _take_difference(now[t], before[t], difference[t]))
-
-
-@kernel
-def _take_difference(now, before, difference):
-    for i in range(now.size):
-        difference[i] = now[i] - before[i]
-        before[i] = now[i]

@@ -57,8 +57,8 @@ def _exp(x):
 
 
 @part_of_kernel
-def weight_if_unsolved(weight, residual, curvature):
-    """The weight of a sample, or 0 if both its derivatives are next to nothing.
+def weight_unless_converged(weight, residual, curvature):
+    """The weight of a sample, or 0 if it has converged: both its derivatives are next to nothing.
 
     They are what rounding left of a probability of 1: their ratio is a step of any size, and the sample has nothing to
     gain. One that is wrong with certainty has no curvature, but a residual.
@@ -126,7 +126,7 @@ def derivatives(probabilities, labels, weights, plus, minus, start, stop, z, h):
         for i in range(n):
             residual = (label[i] == plus) - p_plus[i]
             curvature = p_plus[i] * (1.0 - p_plus[i])
-            w = weight_if_unsolved(weight[i], residual, curvature)
+            w = weight_unless_converged(weight[i], residual, curvature)
             z[i] = w * residual
             h[i] = w * curvature
         return
@@ -136,7 +136,7 @@ def derivatives(probabilities, labels, weights, plus, minus, start, stop, z, h):
         b = p_minus[i]
         residual = ((label[i] == plus) - a) - ((label[i] == minus) - b)
         curvature = (a + b) - (a - b) * (a - b)  # p_b (1 - p_b) + p_k (1 - p_k) + 2 p_b p_k
-        w = weight_if_unsolved(weight[i], residual, curvature)
+        w = weight_unless_converged(weight[i], residual, curvature)
         z[i] = w * residual
         h[i] = w * curvature
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from abc_plugins.core.leaves import LeafRules, newton_steps
-from abc_plugins.core.losses import weight_if_unsolved
+from abc_plugins.core.losses import weight_unless_converged
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.jit import kernel, kernel_of, part_of_kernel
 from abc_plugins.core.runtime.parallel import ROWS_PER_BLOCK, Workers, count_blocks
@@ -284,7 +284,7 @@ def _derivatives(labels, weights, p_class, other_mass, base_mass, k, base, z, h)
         b = base_mass[i] * scale
         residual = ((labels[i] == k) - a) - ((labels[i] == base) - b)
         curvature = (a + b) - (a - b) * (a - b)
-        w = weight_if_unsolved(weights[i], residual, curvature)
+        w = weight_unless_converged(weights[i], residual, curvature)
         z[i] = w * residual
         h[i] = w * curvature
 

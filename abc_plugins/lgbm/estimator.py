@@ -12,7 +12,7 @@ from lightgbm import sklearn as lgb_sklearn
 
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.checks import fail
-from abc_plugins.fitcheck import check_fit_arguments
+from abc_plugins.data.fitcheck import check_fit_arguments
 from abc_plugins.lgbm.params import LEAF_CLIP, ABCOptions
 from abc_plugins.lgbm.training import train
 

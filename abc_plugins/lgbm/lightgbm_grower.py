@@ -9,8 +9,9 @@ import lightgbm as lgb
 import numpy as np
 from lightgbm.basic import _ConfigAliases
 
-from abc_plugins.core.driver import ABCScores, LeafFinder, search_pairs, take_difference
-from abc_plugins.core.pairs import Pair, classic_pairs
+from abc_plugins.core.additions import LeafFinder, take_difference
+from abc_plugins.core.driver import ABCScores
+from abc_plugins.core.pairs import Pair, classic_pairs, search_pairs
 from abc_plugins.core.runtime.arrays import Floats, Integers
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.core.schedule import RoundPlan

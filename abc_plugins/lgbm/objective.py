@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import lightgbm as lgb
 import numpy as np
 
-from abc_plugins.core.driver import ABCScores, pairs_of_base
-from abc_plugins.core.pairs import Pair, classic_pairs
+from abc_plugins.core.driver import ABCScores
+from abc_plugins.core.pairs import Pair, classic_pairs, pairs_of_base
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.checks import check_integer, fail
 from abc_plugins.core.runtime.parallel import Workers

@@ -11,9 +11,10 @@ import lightgbm as lgb
 import numpy as np
 from lightgbm import basic
 
-from abc_plugins.core.driver import ABCScores, LeafFinder, add_trees, gather_additions, pairs_of_base
+from abc_plugins.core.additions import LeafFinder, add_trees, gather_additions
+from abc_plugins.core.driver import ABCScores
 from abc_plugins.core.losses import update_probabilities
-from abc_plugins.core.pairs import Pair, classic_pairs
+from abc_plugins.core.pairs import Pair, classic_pairs, pairs_of_base
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC, RoundPlan

@@ -8,7 +8,7 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError("abc_plugins.xgb needs XGBoost: pip install 'abc-plugins[xgb]'") from error
 
 from abc_plugins.xgb.callback import ABCBoost
-from abc_plugins.xgb.classifier import ABCXGBClassifier
+from abc_plugins.xgb.estimator import ABCXGBClassifier
 from abc_plugins.xgb.exporting import export
 from abc_plugins.xgb.stock import base_classes
 from abc_plugins.xgb.training import cv, train

@@ -9,15 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from xgboost import DMatrix
 
-from abc_plugins.core.driver import (
-    ABCScores,
-    LeafFinder,
-    LeafStep,
-    add_trees,
-    pairs_of_base,
-    search_pairs,
-)
-from abc_plugins.core.pairs import Pair, base_pairs, classic_pairs
+from abc_plugins.core.additions import LeafFinder, add_trees
+from abc_plugins.core.driver import ABCScores, LeafStep
+from abc_plugins.core.pairs import Pair, base_pairs, classic_pairs, pairs_of_base, search_pairs
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.schedule import CLASSIC, RoundPlan
 from abc_plugins.xgb.settings import ABCSettings, RoundSettings

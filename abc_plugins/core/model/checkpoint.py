@@ -22,21 +22,18 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from abc_plugins.core.booster import Booster
 from abc_plugins.core.model import file as model_file
-from abc_plugins.core.model.ensemble import FlatTrees, TreeEnsemble
+from abc_plugins.core.model.ensemble import FlatTrees
 from abc_plugins.core.model.header import decode_values, encode_values
 from abc_plugins.core.model.validation import ModelFormatError
 from abc_plugins.core.runtime.arrays import Floats
 from abc_plugins.core.runtime.atomic import replace_file
-from abc_plugins.core.schedule import PROBE_EVERY
 
 FORMAT_VERSION = 1
 MAGIC = b"\x89ABK\r\n\x1a\n"
 
 _PREAMBLE = struct.Struct("<8sIIQ")
 _FLOAT = np.dtype("<f8")
-_SCORES, _CLASS_LOSSES, _PROBES = "scores", "class_losses", "probes"
 _MAX_DIMENSIONS = 2
 
 
@@ -58,49 +55,6 @@ class Checkpoint:
     model_header: Mapping[str, Any]
     trees: FlatTrees
     arrays: Mapping[str, Floats]
-
-
-# ------------------------------------------------------------------------------------------------ booster
-
-
-def booster_arrays(booster: Booster) -> dict[str, Floats]:
-    """The part of a booster's state that its model does not tell; scores and losses are not copied."""
-    probes = np.array(booster.schedule.probes, dtype=_FLOAT).reshape(-1, 2)
-    return {_SCORES: booster._scores, _CLASS_LOSSES: booster._class_losses, _PROBES: probes}
-
-
-def restore_booster(booster: Booster, checkpoint: Checkpoint) -> None:
-    """Bring a new booster on the same data to the state of the checkpoint.
-
-    Raises
-    ------
-    ModelFormatError
-        If the state does not fit the data.
-    """
-    header, arrays = checkpoint.model_header, checkpoint.arrays
-    n_probes = arrays[_PROBES].size // 2 if _PROBES in arrays else 0
-    shapes = {
-        _SCORES: booster._scores.shape,
-        _CLASS_LOSSES: booster._class_losses.shape,
-        _PROBES: (min(n_probes, len(header["base_classes"]) // PROBE_EVERY), 2),
-    }
-    for name, shape in shapes.items():
-        if name not in arrays or arrays[name].shape != shape or not np.isfinite(arrays[name]).all():
-            raise ModelFormatError(f"{name} must be finite numbers of shape {shape}.")
-    booster._scores = arrays[_SCORES]
-    booster._restore_probabilities()
-    booster._class_losses = arrays[_CLASS_LOSSES]
-    booster.model = TreeEnsemble.from_flat(booster.model.n_classes, booster.model.n_features, checkpoint.trees)
-    for base in header["base_classes"]:
-        booster.schedule.record(base)
-    for seen, unseen in arrays[_PROBES].tolist():
-        booster.schedule.report_probe(seen, unseen)
-    booster.train_loss = [float(loss) for loss in header["train_loss"]]
-    booster.trees_grown = header["trees_grown"]
-    booster.guarded_rounds = header["guarded_rounds"]
-
-
-# ---------------------------------------------------------------------------------------------------- file
 
 
 def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:

@@ -86,16 +86,16 @@ class Workers:
         items: Sequence[Any],
         work: Callable[[Any, int], Any],
         max_threads: int | None = None,
-        then: Callable[[Any], Any] | None = None,
+        in_order: Callable[[Any], Any] | None = None,
     ) -> None:
         """Call `work(item, thread)` for every item; each thread takes the next item when it is free.
 
-        `then(item)` is called for one item after the other in their order, each after its work is done, by a thread
+        `in_order(item)` is called for one item after the other in their order, each after its work is done, by a thread
         that has just done some while the others go on. It must not use these threads itself.
         """
         queue = iter(enumerate(items))
         is_done = [False] * len(items)
-        behind = iter(range(len(items) if then is not None else 0))
+        behind = iter(range(len(items) if in_order is not None else 0))
         upcoming = next(behind, None)
         follower = threading.Lock()
 
@@ -104,7 +104,7 @@ class Workers:
             while upcoming is not None and is_done[upcoming]:
                 # After an error nothing follows any more.
                 index, upcoming = upcoming, None
-                then(items[index])  # type: ignore[misc]
+                in_order(items[index])  # type: ignore[misc]
                 upcoming = next(behind, None)
 
         def drain(thread: int) -> None:

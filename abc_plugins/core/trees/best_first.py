@@ -6,123 +6,14 @@ comes back for every histogram of a large node (see `teamwork`).
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats
 from abc_plugins.core.runtime.jit import kernel, part_of_kernel
-from abc_plugins.core.trees.columns import Columns, feature_cells
+from abc_plugins.core.trees.columns import feature_cells
 from abc_plugins.core.trees.fixedpoint import to_fixed_point
 from abc_plugins.core.trees.histogram import build_histogram, subtract_histogram
-from abc_plugins.core.trees.splitting import SMALLEST_RELATIVE_GAIN, Thresholds, find_best_split, make_thresholds
-
-NODE = np.dtype(
-    [
-        # the node as it will be in the tree, see `ensemble.Tree`; `bin` is the threshold as a bin number
-        ("feature", np.int32),
-        ("bin", np.int32),
-        ("left", np.int32),
-        ("right", np.int32),
-        ("missing_left", np.bool_),
-        ("gain", np.float64),
-        ("weight", np.float64),
-        # its samples: rows[start:stop], their cell sums, its place among the leaves, and where its histogram is
-        ("start", np.int64),
-        ("stop", np.int64),
-        ("z", np.int64),
-        ("wh", np.int64),
-        ("slot", np.int64),
-        ("histogram", np.int64),
-        # the best split of a leaf that has been searched; no gain: none
-        ("split_gain", np.float64),
-        ("split_feature", np.int64),
-        ("split_bin", np.int64),
-        ("split_missing_left", np.bool_),
-        ("split_z", np.int64),
-        ("split_wh", np.int64),
-    ],
-    align=True,
-)
-"""A node of a tree under construction. The root is node 0, and the t-th split makes nodes 2t - 1 and 2t."""
-
-
-SPLIT, SUM, SUMMED, DONE = range(4)
-"""Where the growth of a tree stands: the best leaf is to be split; the histogram of a node is to be summed; it was; and
-nothing is left to do."""
-
-
-class RoundTrees(NamedTuple):
-    """The trees of a round.
-
-    Attributes
-    ----------
-    plus, minus : arrays of int64, shape (n_trees,)
-        Class and base class.
-    usable : array of bool, shape (n_trees, n_split_features)
-        Features to split on.
-    max_leaves : array of int64, shape (n_trees,)
-        J, or fewer.
-    nodes : array of NODE, shape (n_trees, 2 * num_leaves - 1)
-    n_nodes : array of int64, shape (n_trees,)
-    leaf_ids : array of uint16, shape (n_trees, n_samples)
-        For the samples that a tree is grown from: the node number of their leaf.
-    """
-
-    plus: AnyArray
-    minus: AnyArray
-    usable: Booleans
-    max_leaves: AnyArray
-    nodes: AnyArray
-    n_nodes: AnyArray
-    leaf_ids: AnyArray
-
-
-class WorkSpace(NamedTuple):
-    """What growing one tree at a time needs; allocated once a fit.
-
-    Attributes
-    ----------
-    cells : array of int64, shape (n_samples, 2)
-    cell_units : array of float64, shape (2,)
-        What one unit of the sums of z and of h is worth.
-    rows, rows_aside : arrays of uint32, shape (n_samples,)
-        Samples, those of a node next to each other; and the right child's while a node is being split.
-    histograms : array of int64, shape (n_leaves, n_cells, 2)
-        One for each leaf that may still be split, as far as memory allows: then there are fewer, at least three. The
-        last two are of the leaves made last, and those of later leaves are forgotten once they have been searched.
-    joint_sums : array of int64, shape (n_joint_cells, 2)
-    usable : array of bool, shape (n_leaves, n_split_features)
-    thresholds : Thresholds
-    progress : array of int64, shape (3,)
-        Number of nodes, what is next (SPLIT and so on), and the node to sum.
-    """
-
-    cells: AnyArray
-    cell_units: Floats
-    rows: AnyArray
-    rows_aside: AnyArray
-    histograms: AnyArray
-    joint_sums: AnyArray
-    usable: Booleans
-    thresholds: Thresholds
-    progress: AnyArray
-
-
-def make_workspace(columns: Columns, num_leaves: int, n_histograms: int) -> WorkSpace:
-    """Allocate work space; `n_histograms` is `num_leaves`, or fewer but at least 3."""
-    n_samples = columns.codes.shape[1]
-    return WorkSpace(
-        cells=np.empty((n_samples, 2), dtype=np.int64),
-        cell_units=np.zeros(2),
-        rows=np.empty(n_samples, dtype=np.uint32),
-        rows_aside=np.empty(n_samples, dtype=np.uint32),
-        histograms=np.empty((n_histograms, int(columns.group_cell[-1]), 2), dtype=np.int64),
-        joint_sums=np.empty((int(columns.joint.start[-1]), 2), dtype=np.int64),
-        usable=np.empty((num_leaves, columns.feature.size), dtype=np.bool_),
-        thresholds=make_thresholds(int(columns.n_bins.max(initial=0))),
-        progress=np.zeros(3, dtype=np.int64),
-    )
+from abc_plugins.core.trees.splitting import SMALLEST_RELATIVE_GAIN, find_best_split
+from abc_plugins.core.trees.workspace import DONE, SPLIT, SUM, SUMMED
 
 
 @kernel

@@ -14,12 +14,13 @@ from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.core.settings import Settings
-from abc_plugins.core.trees.best_first import NODE, RoundTrees, WorkSpace, send_down
+from abc_plugins.core.trees.best_first import send_down
 from abc_plugins.core.trees.fixedpoint import weigh
 from abc_plugins.core.trees.splitting import SplitRules
 from abc_plugins.core.trees.teamwork import ROWS_WORTH_A_TEAM, Team
 from abc_plugins.core.trees.training_data import TrainingData
 from abc_plugins.core.trees.trimming import choose_rows
+from abc_plugins.core.trees.workspace import NODE, RoundTrees, WorkSpace
 
 _HISTOGRAM_BYTES = 2**30
 """Histograms take no more than this together, unless that is too little even for the fewest that one tree needs."""
@@ -87,13 +88,14 @@ class RoundGrower:
         sample: AnyArray,
         round_index: int,
         *,
-        also: Callable[[int, int], Any] | None = None,
-        then: Callable[[int, int], Any] | None = None,
+        after_each: Callable[[int, int], Any] | None = None,
+        in_order: Callable[[int, int], Any] | None = None,
     ) -> None:
         """Grow one tree for each pair of classes from the samples in `sample`, some at a time.
 
-        `also(first, last)` is called for some trees by the thread that has grown them; `then(first, last)` for one lot
-        after the other in their order, after they were grown and while others are growing.
+        `after_each(first, last)` is called for each lot of trees by the thread that has grown them;
+        `in_order(first, last)` for one lot after the other in their order, after they were grown and while others are
+        growing.
         """
         self._reserve(len(pairs))
         data, rules, units = self._data, self._rules, self._weight_units.units
@@ -119,10 +121,10 @@ class RoundGrower:
                         data.columns, trees.nodes[t], trees.n_nodes[t], work.rows[n_rows:], work.rows_aside, units,
                         rules, trees.leaf_ids[t],
                     )  # fmt: skip
-            if also is not None:
-                also(*lot)
+            if after_each is not None:
+                after_each(*lot)
 
-        follow = None if then is None else lambda lot: then(*lot)
+        follow = None if in_order is None else lambda lot: in_order(*lot)
         self._workers.over_items(_lots(len(pairs), len(teams), data.n_samples), grow_lot, len(teams), follow)
 
     def _put_in_front(

@@ -12,20 +12,12 @@ import numpy as np
 
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.parallel import Workers, count_blocks
-from abc_plugins.core.trees.best_first import (
-    DONE,
-    SUMMED,
-    RoundTrees,
-    grow_trees,
-    make_workspace,
-    start_tree,
-    sum_cells,
-    write_leaf_ids,
-)
+from abc_plugins.core.trees.best_first import grow_trees, start_tree, sum_cells, write_leaf_ids
 from abc_plugins.core.trees.fixedpoint import WeightUnits, scale_blocks, set_units, total_blocks
 from abc_plugins.core.trees.histogram import add_histogram, build_histogram
 from abc_plugins.core.trees.splitting import SplitRules
 from abc_plugins.core.trees.training_data import TrainingData
+from abc_plugins.core.trees.workspace import DONE, SUMMED, RoundTrees, make_workspace
 
 ROWS_WORTH_A_TEAM = 2**15
 """With fewer samples in a node, starting the threads takes longer than they save."""

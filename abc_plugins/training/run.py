@@ -12,10 +12,10 @@ from abc_plugins.callbacks import CallbackList, Evaluations, RoundContext
 from abc_plugins.core.booster import Booster
 from abc_plugins.core.model.ensemble import TreeEnsemble
 from abc_plugins.core.runtime.parallel import Workers
-from abc_plugins.evaluation import EvalSet, Metrics
+from abc_plugins.training.evaluation import EvalSet, Metrics
 
 if TYPE_CHECKING:
-    from abc_plugins.checkpoints import RunCheckpoints
+    from abc_plugins.training.resuming import RunCheckpoints
 
 _logger = logging.getLogger("abc_plugins")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from abc_plugins.tables import read_weights
+from abc_plugins.data.tables import read_weights
 
 _MATRIX = 2
 

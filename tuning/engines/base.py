@@ -148,17 +148,17 @@ def engine_class(name: str) -> type[Engine]:
     """Find an engine; its package is imported only here."""
     check_choice("engine", name, ENGINES)
     if name == "native":
-        from tuning.native import NativeEngine
+        from tuning.engines.native import NativeEngine
 
         return NativeEngine
     package = {"lgbm": "lightgbm", "xgb": "xgboost"}[name]
     if find_spec(package) is None:
         raise ModuleNotFoundError(f"engine {name!r} needs {package}: pip install 'abc-plugins[{name}]'")
     if name == "lgbm":
-        from tuning.lgbm import LightGBMEngine
+        from tuning.engines.lgbm import LightGBMEngine
 
         return LightGBMEngine
-    from tuning.xgb import XGBoostEngine
+    from tuning.engines.xgb import XGBoostEngine
 
     return XGBoostEngine
 

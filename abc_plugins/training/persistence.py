@@ -13,7 +13,7 @@ from abc_plugins.core.model.checkpoint import is_checkpoint, load_checkpoint
 from abc_plugins.core.model.ensemble import TreeEnsemble
 from abc_plugins.core.model.file import ModelFormatError, load, save
 from abc_plugins.core.runtime.arrays import AnyArray
-from abc_plugins.training import TrainingRun
+from abc_plugins.training.run import TrainingRun
 
 if TYPE_CHECKING:
     from abc_plugins.classifier import ABCBoostClassifier

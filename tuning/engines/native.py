@@ -14,9 +14,9 @@ from abc_plugins.core.booster import Booster
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.settings import Settings, check_settings
 from abc_plugins.core.trees.training_data import make_training_data
-from abc_plugins.evaluation import EvalSet, Metrics, softmax
-from abc_plugins.training import train
-from tuning.engines import Engine, FoldData, FoldFit, Samples, Stopping
+from abc_plugins.training.evaluation import EvalSet, Metrics, softmax
+from abc_plugins.training.run import train
+from tuning.engines.base import Engine, FoldData, FoldFit, Samples, Stopping
 from tuning.pruning import ABCPruningCallback
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import lightgbm as lgb
 
 from abc_plugins.lgbm import ABCLGBMClassifier, model_info, train
-from tuning.engines import Engine, FoldData, FoldFit, Samples, Stopping, two_columns
+from tuning.engines.base import Engine, FoldData, FoldFit, Samples, Stopping, two_columns
 from tuning.pruning import ABCPruningCallback
 
 _NAMES = {"min_samples_leaf": "min_child_samples", "colsample": "colsample_bytree"}

@@ -10,7 +10,7 @@ import xgboost
 
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.xgb import ABCXGBClassifier, base_classes, train
-from tuning.engines import Engine, FoldData, FoldFit, Samples, Stopping, two_columns
+from tuning.engines.base import Engine, FoldData, FoldFit, Samples, Stopping, two_columns
 from tuning.pruning import ABCPruningCallback
 
 _NAMES = {"min_samples_leaf": "min_child_weight", "colsample": "colsample_bytree", "num_leaves": "max_leaves"}

@@ -13,19 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from abc_plugins.callbacks import Callback, CallbackList, RoundContext
-from abc_plugins.core.model.checkpoint import (
-    Checkpoint,
-    booster_arrays,
-    check_checkpoint,
-    load_checkpoint,
-    restore_booster,
-    save_checkpoint,
-)
+from abc_plugins.core.model.checkpoint import Checkpoint, check_checkpoint, load_checkpoint, save_checkpoint
 from abc_plugins.core.model.validation import ModelFormatError
+from abc_plugins.core.restoring import booster_arrays, restore_booster
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
-from abc_plugins.evaluation import EvalSet, Metrics
-from abc_plugins.persistence import check_classifier_header, make_header, storable_params
-from abc_plugins.training import describe_run
+from abc_plugins.training.evaluation import EvalSet, Metrics
+from abc_plugins.training.persistence import check_classifier_header, make_header, storable_params
+from abc_plugins.training.run import describe_run
 
 if TYPE_CHECKING:
     from abc_plugins.classifier import ABCBoostClassifier

@@ -9,7 +9,7 @@ import numpy as np
 
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.checks import check_real, fail
-from abc_plugins.tables import read_weights
+from abc_plugins.data.tables import read_weights
 
 SMALLEST_TOTAL, LARGEST_TOTAL = 1e-100, 1e100
 """Gains have squares of sums of weights in them, which must neither overflow nor vanish."""

@@ -1,0 +1,1 @@
+"""What is tuned: the native booster, LightGBM and XGBoost behind one interface."""
