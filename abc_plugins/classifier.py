@@ -52,12 +52,11 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         After a search keep the base class for this many rounds, g.
     warmup : int, default=0
         Number of classic rounds before the first search, w.
-    base_choice : {"drawn", "overdue", "worst"}, default="drawn"
+    base_choice : {"drawn", "worst"}, default="drawn"
         Which classes are tried first: with "worst", the paper's rule, those with the largest training loss; with
-        "overdue" those with the largest training loss times the square root of the number of rounds since they
-        were the base; with "drawn" classes drawn at random, with a probability in proportion to the square of their
-        training loss, or to a lower power where less of what is learnt holds for samples not seen: every tenth round is
-        grown without a fifth of the samples to find out. Draws are the same in every fit, whatever `random_state` is.
+        "drawn" classes drawn at random, with a probability in proportion to the square of their training loss, or to a
+        lower power where less of what is learnt holds for held-out samples: every tenth round is grown without a fifth
+        of the samples to find out. Draws are the same in every fit, whatever `random_state` is.
     min_samples_leaf : float, default=10
         Smallest total weight of the samples of a leaf: their number if there are no weights.
     pair_samples_per_leaf : float, default=4.0
@@ -75,9 +74,6 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         the other, each from the scores that the trees before it left.
     guard : bool, default=True
         Halve the step of a round that would raise the training loss, and if that does not help make it a classic round.
-    trim : float, default=0.0
-        Influence trimming: a tree is grown without the samples that matter least to it, as long as they hold together
-        no more than this share of the sum of hessians. Leaf values come from all samples. 0 leaves nothing out.
     max_bins : int, default=255
         Largest number of bins of a feature, up to 255. Missing values have a bin of their own.
     subsample : float, default=1.0
@@ -154,7 +150,6 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         leaf_clip: float | None = 50.0,
         leaf_values: str = "sequential",
         guard: bool = True,
-        trim: float = 0.0,
         max_bins: int = 255,
         subsample: float = 1.0,
         colsample: float = 1.0,
@@ -181,7 +176,6 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         self.leaf_clip = leaf_clip
         self.leaf_values = leaf_values
         self.guard = guard
-        self.trim = trim
         self.max_bins = max_bins
         self.subsample = subsample
         self.colsample = colsample

@@ -55,7 +55,7 @@ def _use_all_kernels() -> None:
     for X in (dense, sparse):
         for leaf_values in ("paper", "sequential"):
             model = ABCBoostClassifier(
-                n_estimators=4, warmup=1, search=2, gap=1, leaf_values=leaf_values, subsample=0.5, trim=0.1, n_jobs=1
+                n_estimators=4, warmup=1, search=2, gap=1, leaf_values=leaf_values, subsample=0.5, n_jobs=1
             ).fit(X, y, eval_set=[(X, y)])
             model.predict(X)
             model.predict(X[:1])

@@ -11,7 +11,7 @@
 Needs the data folder named by ABC_PLUGINS_DATA. Fits are kept in results/paper_full.jsonl or
 results/paper_reduced.jsonl, one a line; what is there is not run again. They are the paper's algorithm as the paper
 and its authors' package have it: leaf values all from the scores before the round and clipped at 50, at least 10
-samples a leaf, no guard, no trimming.
+samples a leaf, no guard.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NAMES = ("data", "rows", "rounds", "params")
 """What tells a cell from the others."""
 
 PAPER: dict[str, Any] = {
-    "base_choice": "worst", "leaf_values": "paper", "leaf_clip": 50.0, "guard": False, "trim": 0.0,
+    "base_choice": "worst", "leaf_values": "paper", "leaf_clip": 50.0, "guard": False,
     "min_samples_leaf": 10, "pair_samples_per_leaf": 0.0, "max_bins": 255,
 }  # fmt: skip
 SEARCHES = (1, 2, 3, 4, "all")

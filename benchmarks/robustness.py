@@ -56,7 +56,6 @@ CONTENDERS: dict[str, dict[str, Any]] = {
     "exhaustive": {"leaf_values": "paper", "search": "all", "gap": 0, "warmup": 0, **SMALL_TREES, **WORST},
     "default": DEFAULT,
     "worst": {**SEQUENTIAL, **CHEAP, **WORST},
-    "overdue": {**SEQUENTIAL, **CHEAP, "base_choice": "overdue"},
     "worst, w=10": {**SEQUENTIAL, **CHEAP, **WORST, "warmup": 10},
     "worst, s=2 g=10 w=10": {**SEQUENTIAL, "search": 2, "gap": 10, "warmup": 10, **WORST},
     "worst, clip 4": {**SEQUENTIAL, **CHEAP, **WORST, "leaf_clip": 4.0},
@@ -72,7 +71,6 @@ STOPPED_CONTENDERS: dict[str, dict[str, Any]] = {
     "robustlogit": {"method": "robustlogit", "leaf_values": "paper", **STOPPED},
     "default": {**DEFAULT, **STOPPED},
     "worst": {**WORST, **STOPPED},
-    "overdue": {"base_choice": "overdue", **STOPPED},
 }
 
 

@@ -152,7 +152,7 @@ def test_noise_is_trusted_less(make_data):
     assert boosted(noise, 20).schedule.trust < 0.1
 
 
-@pytest.mark.parametrize("options", [{}, {"subsample": 0.5, "seed": 1}, {"trim": 0.1}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"subsample": 0.5, "seed": 1}], ids=str)
 def test_a_probe_grows_trees_without_a_part_and_uses_all_samples_for_leaf_values(make_data, monkeypatch, options):
     data = make_data(4, 300)
     booster = boosted(data, 9, **options)
@@ -289,7 +289,7 @@ def test_a_forked_process_can_fit(make_data):
 
 
 @pytest.mark.parametrize("n_jobs", [1, 3])
-@pytest.mark.parametrize("options", [{}, {"subsample": 0.6}, {"trim": 0.1}, {"warmup": 2, "gap": 2}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"subsample": 0.6}, {"warmup": 2, "gap": 2}], ids=str)
 def test_leaf_values_set_while_trees_grow_are_those_set_afterwards(make_data, monkeypatch, options, n_jobs):
     data = make_data(5, 300)
     settings = {"leaf_values": "sequential", "search": 1, "random_state": 0, "n_jobs": n_jobs, **options}

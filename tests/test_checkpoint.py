@@ -36,7 +36,6 @@ VARIANTS = {
     "paper": {},
     "sequential": {"leaf_values": "sequential"},
     "worst class": {"base_choice": "worst", "search": 1, "gap": 0, "warmup": 0},
-    "overdue": {"base_choice": "overdue", "search": 1, "gap": 0},
     "drawn": {"base_choice": "drawn", "search": 1, "gap": 0},
     "classic": {"method": "mart"},
     "sampling": {"subsample": 0.6, "colsample": 0.5},

@@ -101,7 +101,7 @@ def test_every_parameter_is_an_option(files: Path, run: Callable[..., Outcome]) 
         "method": "abcmart", "n_estimators": 5, "learning_rate": 0.2, "num_leaves": 4, "search": "all", "gap": 2,
         "warmup": 1, "min_samples_leaf": 3, "pair_samples_per_leaf": 2.5,
         "min_child_weight": 0.01, "reg_lambda": 0.5, "leaf_clip": None,
-        "leaf_values": "paper", "trim": 0.01, "base_choice": "overdue",
+        "leaf_values": "paper", "base_choice": "worst",
         "max_bins": 16, "subsample": 0.9, "colsample": 0.8, "class_weight": "balanced", "early_stopping_rounds": 50,
         "validation_fraction": 0.2, "eval_metric": ["error", "logloss"], "n_jobs": 1, "random_state": 7,
     }  # fmt: skip

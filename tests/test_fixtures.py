@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from abc_plugins import ABCBoostClassifier
 from abc_plugins.core.model.checkpoint import load_checkpoint
+from abc_plugins.core.model.file import load, save
 
 FOLDER = Path(__file__).parent / "fixtures"
 ROWS = [[0.0, 0.0, 0.0], [1.0, -1.0, 0.5], [np.nan, 2.0, -2.0], [-3.0, np.nan, np.nan], [0.25, 0.5, 0.75]]
@@ -49,3 +51,15 @@ def test_checkpoints_of_every_version(path: Path) -> None:
     model = ABCBoostClassifier.load_model(path)
     expected = EXPECTED[path.name.removesuffix(".checkpoint"), "three_classes"]
     np.testing.assert_allclose(model.predict_proba(np.array(ROWS)), expected["probabilities"], rtol=1e-12)
+
+
+@pytest.mark.parametrize("retired", [{"trim": 0.0}, {"trim": 0.1}, {"base_choice": "overdue"}], ids=str)
+def test_parameters_that_are_gone_are_dropped(retired: dict[str, Any], tmp_path: Path) -> None:
+    header, trees = load(FOLDER / "0.1.0_three_classes.abc")
+    save(tmp_path / "model", {**header, "params": {**header["params"], **retired}}, trees)
+    model = ABCBoostClassifier.load_model(tmp_path / "model")
+    np.testing.assert_allclose(
+        model.predict_proba(ROWS), EXPECTED["0.1.0", "three_classes"]["probabilities"], rtol=1e-12
+    )
+    assert "trim" not in model.get_params()
+    assert model.base_choice == ("drawn" if "base_choice" in retired else header["params"].get("base_choice", "drawn"))

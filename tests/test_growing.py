@@ -131,12 +131,10 @@ def test_subtraction_gives_the_other_child_of_the_usable_features():
 # ------------------------------------------------------------------------------------------------ splits
 
 
-def make_rules(units, *, second_order=True, reg_lambda=0.0, min_weight=1.0, min_hessian=0.0, trim=0.0):
+def make_rules(units, *, second_order=True, reg_lambda=0.0, min_weight=1.0, min_hessian=0.0):
     bits = units.hessian_bits
     min_units = max(1, int(np.ceil(min_weight / units.per_unit)))
-    return SplitRules(
-        second_order, reg_lambda, min_units << bits, min_hessian, trim, bits, (1 << bits) - 1, units.per_unit
-    )
+    return SplitRules(second_order, reg_lambda, min_units << bits, min_hessian, bits, (1 << bits) - 1, units.per_unit)
 
 
 def plain_splits(problem, rows, rules, f):
@@ -407,7 +405,7 @@ def test_memory_for_few_histograms_grows_the_same_trees(make_data, monkeypatch, 
 
 TEAM_OPTIONS = {
     "plain": {},
-    "sampling": {"subsample": 0.7, "colsample": 0.6, "trim": 0.05},
+    "sampling": {"subsample": 0.7, "colsample": 0.6},
     "search": {"search": 2, "gap": 1, "warmup": 1, "leaf_values": "paper"},  # rounds of 4, 5 and 3 trees
 }
 

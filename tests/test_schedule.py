@@ -104,22 +104,6 @@ def test_same_candidates_and_bases_as_the_oracle(drive):
     assert schedule.bases == tuple(base for _, base in naive_bases(drive))
 
 
-@given(drives())
-def test_overdue_classes_come_first(drive):
-    """Loss times the root of the rounds since a class was the base; the first round counts as one for all."""
-    schedule = BaseClassSchedule(
-        drive.n_classes, search=drive.search, gap=drive.gap, warmup=drive.warmup, base_choice="overdue"
-    )
-    waited = [1] * drive.n_classes
-    for m, losses in enumerate(drive.class_losses):
-        known = [math.inf if math.isnan(loss) else loss for loss in losses]
-        dues = [loss * math.sqrt(age) for loss, age in zip(known, waited, strict=True)]
-        plan, base = advance(schedule, *drive.of_round(m))
-        if len(plan.candidates) > 1 or (plan.candidates and drive.gap == 0):
-            assert list(plan.candidates) == naive.worst_classes(dues, len(plan.candidates))
-        waited = [1 if k == base else age + 1 for k, age in enumerate(waited)]
-
-
 @pytest.mark.parametrize("scale", [1.0, 1e-170, 1e300])
 def test_classes_are_drawn_in_proportion_to_squared_losses(scale):
     losses = [scale, 2 * scale, 0.0, 3 * scale]
@@ -195,7 +179,7 @@ def test_every_tenth_round_with_a_base_is_a_probe_of_the_next_part():
 
 @pytest.mark.parametrize(
     "options",
-    [{"base_choice": "worst"}, {"base_choice": "overdue"}, {"adaptive": False}, {"search": 3}, {"search": "all"}],
+    [{"base_choice": "worst"}, {"adaptive": False}, {"search": 3}, {"search": "all"}],
 )
 def test_others_do_not_probe(options):
     schedule = BaseClassSchedule(3, **{"search": 1, "warmup": 0, "base_choice": "drawn"} | options)
@@ -213,13 +197,6 @@ def test_draws_are_those_of_the_round():
         bases += schedule.plan([1.0, 1.0, 1.0, 1.0, 1.0]).candidates
         schedule.record(bases[-1])
     assert bases == [3, 0, 2, 0, 4, 0, 4, 3, 4, 4, 3, 0]
-
-
-def test_equally_bad_classes_take_turns():
-    schedule = BaseClassSchedule(3, search=1, gap=0, warmup=0, base_choice="overdue")
-    for _ in range(6):
-        advance(schedule, [1.0, 1.0, 1.0], [0.0])
-    assert schedule.bases == (0, 1, 2, 0, 1, 2)
 
 
 @given(drives())

@@ -19,7 +19,7 @@ from typing import Any
 
 from abc_plugins.core.runtime.checks import check_choice, check_integer, fail
 
-BASE_CHOICES = ("worst", "overdue", "drawn")
+BASE_CHOICES = ("worst", "drawn")
 
 CLASSIC = -1
 """Recorded as the base of a round without a base class: every class grew a tree of its own."""
@@ -79,11 +79,9 @@ class BaseClassSchedule:
         g: after a search, keep its base for this many rounds.
     warmup : int, default=10
         w: classic rounds before the first search.
-    base_choice : {"worst", "overdue", "drawn"}, default="worst"
-        "worst", the paper's rule: classes with the largest training loss first. "overdue": those with the largest
-        product of the training loss and the square root of the number of rounds since the class was the base, so that
-        all classes get their turn, and those with much loss more often. "drawn": classes drawn at random, with a
-        probability in proportion to a power of their training loss: 4 times the `trust`, at most 2. A draw depends on
+    base_choice : {"worst", "drawn"}, default="worst"
+        "worst", the paper's rule: classes with the largest training loss first. "drawn": classes drawn at random, with
+        a probability in proportion to a power of their training loss: 4 times the `trust`, at most 2. A draw depends on
         nothing but the losses, the probes and the number of the round: the same ones make the same schedule.
     adaptive : bool, default=True
         False makes every round classic (MART and robust LogitBoost). Two classes have only one free score, so
@@ -236,11 +234,7 @@ class BaseClassSchedule:
     def _first_classes(self, class_losses: Sequence[float]) -> tuple[int, ...]:
         """The s classes that are first in line to be the base; ties go to the smaller class index."""
         losses = [_comparable(loss) for loss in class_losses]
-        if self.base_choice == "drawn":
-            places = self._arrivals(losses)
-        else:
-            ages = self._ages() if self.base_choice == "overdue" else [1] * self.n_classes
-            places = [-loss * math.sqrt(age) for loss, age in zip(losses, ages, strict=True)]
+        places = self._arrivals(losses) if self.base_choice == "drawn" else [-loss for loss in losses]
         order = sorted(range(self.n_classes), key=lambda k: (places[k], k))
         return tuple(order[: self.n_candidates])
 
@@ -256,11 +250,6 @@ class BaseClassSchedule:
         # Speeds are powers of losses in units of the largest, so that they stay within the range of a float.
         speeds = [(loss / largest) ** power if 0.0 < loss < math.inf else loss for loss in losses]
         return [wait / speed if speed > 0.0 else math.inf for wait, speed in zip(waits, speeds, strict=True)]
-
-    def _ages(self) -> list[int]:
-        """Rounds since each class was the base, this one included; since before the first round if it never was."""
-        last_turn = {base: m for m, base in enumerate(self._bases)}
-        return [len(self._bases) - last_turn.get(k, -1) for k in range(self.n_classes)]
 
 
 def check_search(search: int | str, n_classes: int | None) -> int | str:

@@ -33,7 +33,6 @@ class Settings:
     leaf_clip: float | None = 50.0
     leaf_values: str = "sequential"
     guard: bool = True
-    trim: float = 0.0
     max_bins: int = 255
     subsample: float = 1.0
     colsample: float = 1.0
@@ -77,7 +76,6 @@ def check_settings(**values: Any) -> Settings:
         leaf_clip=clip,
         leaf_values=check_choice("leaf_values", values["leaf_values"], LEAF_VALUES),
         guard=check_flag("guard", values["guard"]),
-        trim=check_real("trim", values["trim"], minimum=0.0, maximum=0.5),
         max_bins=check_integer("max_bins", values["max_bins"], minimum=2, maximum=MAX_BINS),
         subsample=check_real("subsample", values["subsample"], above=0.0, maximum=1.0),
         colsample=check_real("colsample", values["colsample"], above=0.0, maximum=1.0),

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from abc_plugins.classifier import ABCBoostClassifier
 
 _KIND = "ABCBoostClassifier"
+_RETIRED_PARAMS = ("trim",)
+"""Parameters of version 0.1.0 that are gone: files may name them, and are read without."""
+
+_RETIRED_VALUES = {"base_choice": ("overdue",)}
+"""Values that are gone: a file that names one is read with the default instead."""
 
 
 def save_classifier(classifier: ABCBoostClassifier, path: str | os.PathLike[str]) -> None:
@@ -69,7 +74,7 @@ def load_classifier(cls: type[ABCBoostClassifier], path: str | os.PathLike[str])
         check_classifier_header(header, trees.round_start.size - 1, set(cls().get_params()))
     except ModelFormatError as error:
         raise ModelFormatError(f"{os.fspath(path)} is not a valid model file: {error}") from error
-    classifier = cls(**header["params"])
+    classifier = cls(**current_params(header["params"]))
     try:
         classifier._check_all_parameters()
     except (TypeError, ValueError) as error:
@@ -85,6 +90,15 @@ def load_classifier(cls: type[ABCBoostClassifier], path: str | os.PathLike[str])
     )
     classifier._keep(run, header["classes"], header["n_features"], header["feature_names"])
     return classifier
+
+
+def current_params(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Stored parameters without those that an older version had; predictions do not depend on them."""
+    return {
+        name: value
+        for name, value in params.items()
+        if name not in _RETIRED_PARAMS and value not in _RETIRED_VALUES.get(name, ())
+    }
 
 
 def storable_params(classifier: ABCBoostClassifier, stacklevel: int) -> dict[str, Any]:
@@ -115,7 +129,7 @@ def check_classifier_header(header: Mapping[str, Any], n_rounds: int, known_para
     for name, kind in expected.items():
         if name not in header or not isinstance(header[name], kind) or isinstance(header[name], bool):
             raise ModelFormatError(f"{name} is missing or of the wrong kind.")
-    unknown = sorted(str(name) for name in header["params"] if name not in known_params)
+    unknown = sorted(str(name) for name in current_params(header["params"]) if name not in known_params)
     if unknown:
         raise ModelFormatError(f"it has unknown parameters: {', '.join(unknown)}; it may be from a newer version.")
     if not min(1, n_rounds) <= header["best_iteration"] <= n_rounds:

@@ -84,7 +84,9 @@ class Resumption:
 
     def check_origin(self, origin: Mapping[str, Any]) -> None:
         """Refuse other data, parameters or versions than those of the checkpoint."""
-        stored = self.checkpoint.header["origin"]
+        stored = dict(self.checkpoint.header["origin"])
+        if stored.get("trim") == 0.0:
+            del stored["trim"]  # a parameter of 0.1.0 that is gone; 0 was to do without
         for name in dict.fromkeys([*origin, *stored]):
             before, now = stored.get(name), origin.get(name)
             if before == now:

@@ -19,8 +19,7 @@ from abc_plugins.core.trees.fixedpoint import weigh
 from abc_plugins.core.trees.splitting import SplitRules
 from abc_plugins.core.trees.teamwork import ROWS_WORTH_A_TEAM, Team
 from abc_plugins.core.trees.training_data import TrainingData
-from abc_plugins.core.trees.trimming import choose_rows
-from abc_plugins.core.trees.workspace import NODE, RoundTrees, WorkSpace
+from abc_plugins.core.trees.workspace import NODE, RoundTrees
 
 _HISTOGRAM_BYTES = 2**30
 """Histograms take no more than this together, unless that is too little even for the fewest that one tree needs."""
@@ -69,7 +68,6 @@ class RoundGrower:
             reg_lambda=settings.reg_lambda,
             min_wh=min_units << bits,
             min_hessian=settings.min_child_weight,
-            trim=settings.trim,
             hessian_bits=bits,
             hessian_mask=(1 << bits) - 1,
             weight_per_unit=weight_units.per_unit,
@@ -104,9 +102,8 @@ class RoundGrower:
         trees = RoundTrees(
             plus, minus, usable, self._max_leaves(plus, minus), self._nodes, self._n_nodes, self.leaf_ids
         )
-        everything = sample.size == data.n_samples and rules.trim == 0.0
-        is_listed = not everything and rules.trim == 0.0
-        others = np.delete(np.arange(data.n_samples, dtype=np.uint32), sample) if is_listed else sample[:0]
+        everything = sample.size == data.n_samples
+        others = sample[:0] if everything else np.delete(np.arange(data.n_samples, dtype=np.uint32), sample)
         teams = self._provide_teams(len(pairs))
 
         def grow_lot(lot: tuple[int, int], thread: int) -> None:
@@ -115,31 +112,17 @@ class RoundGrower:
                 teams[thread].grow(probabilities, data.n_samples, trees, *lot)
             else:
                 for t in range(*lot):
-                    n_rows = self._put_in_front(sample, others, probabilities, pairs[t], work)
-                    teams[thread].grow(probabilities, n_rows, trees, t, t + 1)
+                    work.rows[: sample.size], work.rows[sample.size :] = sample, others
+                    teams[thread].grow(probabilities, sample.size, trees, t, t + 1)
                     send_down(
-                        data.columns, trees.nodes[t], trees.n_nodes[t], work.rows[n_rows:], work.rows_aside, units,
-                        rules, trees.leaf_ids[t],
+                        data.columns, trees.nodes[t], trees.n_nodes[t], work.rows[sample.size :], work.rows_aside,
+                        units, rules, trees.leaf_ids[t],
                     )  # fmt: skip
             if after_each is not None:
                 after_each(*lot)
 
         follow = None if in_order is None else lambda lot: in_order(*lot)
         self._workers.over_items(_lots(len(pairs), len(teams), data.n_samples), grow_lot, len(teams), follow)
-
-    def _put_in_front(
-        self, sample: AnyArray, others: AnyArray, probabilities: Floats, pair: Pair, work: WorkSpace
-    ) -> int:
-        """Put the samples that a tree is grown from to the front of `work.rows`; their number."""
-        if self._rules.trim == 0.0:
-            work.rows[: sample.size], work.rows[sample.size :] = sample, others
-            return sample.size
-        data = self._data
-        return int(
-            choose_rows(
-                probabilities, data.labels, data.weights, *pair, sample, self._rules.trim, work.rows, work.rows_aside
-            )
-        )
 
     def to_round(self, update: Update) -> FlatTrees:
         """Model trees of an update of the last trees grown, as one round."""

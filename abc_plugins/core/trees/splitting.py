@@ -39,8 +39,6 @@ class SplitRules(NamedTuple):
         Smallest weight of a child, as the packed sums of a cell without hessians.
     min_hessian : float
         Smallest sum of hessians of a child.
-    trim : float
-        See `trimming`.
     hessian_bits, hessian_mask : int
         Layout of a cell, see `fixedpoint`.
     weight_per_unit : float
@@ -50,7 +48,6 @@ class SplitRules(NamedTuple):
     reg_lambda: float
     min_wh: int
     min_hessian: float
-    trim: float
     hessian_bits: int
     hessian_mask: int
     weight_per_unit: float
