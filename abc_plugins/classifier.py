@@ -38,7 +38,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     method : {"abcrobustlogit", "abcmart", "robustlogit", "mart"}, default="abcrobustlogit"
-        "mart" and "robustlogit" grow one tree a class and round, with the first-order and the second-order split
+        "mart" and "robustlogit" grow one tree per class and round, with the first-order and the second-order split
         gain; "abcmart" and "abcrobustlogit" have a base class each round and grow a tree for every other class.
     n_estimators : int, default=300
         Number of boosting rounds, M.
@@ -114,7 +114,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
     guarded_rounds_ : int
         Number of rounds in which `guard` stepped in.
     evals_result_ : dict
-        evals_result_[name of evaluation set][metric] is a list with one value a round.
+        evals_result_[name of evaluation set][metric] is a list with one value per round.
     best_iteration_ : int
         Number of rounds that `predict` uses: with early stopping those up to the best one, else all.
     feature_importances_ : array of shape (n_features,)

@@ -242,7 +242,7 @@ class CatBoostEngine(SklearnEngine):
 
 
 def _scheduled_trees(model: Any, n_classes: int, n_rounds: int) -> list[int]:
-    """Trees that the schedule of a classifier grows; without a schedule one a class and round."""
+    """Trees that the schedule of a classifier grows; without a schedule one per class and round."""
     options = {name: getattr(model, name) for name in ("search", "gap", "warmup") if hasattr(model, name)}
     return trees_by_round(BaseClassSchedule(n_classes, **options, adaptive=bool(options)), n_rounds)
 

@@ -35,7 +35,7 @@ def fit_and_score(
     Returns
     -------
     dict of plain JSON values
-        errors, log_loss, seconds, trees: lists, one value a round, the last two added up from the start of the fit;
+        errors, log_loss, seconds, trees: lists, one value per round, the last two added up from the start of the fit;
         bases: base class of every round or None; phases: seconds by what was done; parameters: of the classifier;
         wrong: which test rows the whole model has wrong, as packed bits in base 64.
     """
@@ -67,7 +67,7 @@ def pack_wrong(wrong: AnyArray) -> str:
 
 
 def unpack_wrong(text: str, n_test: int) -> AnyArray:
-    """Read `wrong` of a fit: an array of bool, one a test row."""
+    """Read `wrong` of a fit: an array of bool, one per test row."""
     packed = np.frombuffer(base64.b64decode(text), dtype=np.uint8)
     return np.unpackbits(packed, count=n_test).astype(bool)
 

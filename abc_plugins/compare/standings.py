@@ -37,7 +37,8 @@ def summarise(
     Returns
     -------
     dict of plain JSON values
-        table: one row a contender; pairs: every ABC contender against the same engine without; points: one row a fit.
+        table: one row per contender; pairs: every ABC contender against the same engine without it; points: one per
+        fit.
     """
     check_choice("budget", budget, BUDGETS)
     points = [point for _, group in _by_split(runs) for point in _cut(group, budget)]

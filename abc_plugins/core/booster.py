@@ -83,7 +83,7 @@ class Booster:
         self._scores = np.zeros((data.n_classes, data.n_samples))
         self._new_scores = np.empty_like(self._scores)
         self._probabilities = np.empty_like(self._scores)
-        workers.over_rows(data.n_samples, self._set_equal)  # memory that is new takes time
+        workers.over_rows(data.n_samples, self._set_equal)  # the first touch of memory takes time
         self._class_losses = starting_class_losses(data.labels, data.weights, data.n_classes)
         # Rounding of the sum: samples of a weight that is lost in it are not waited for.
         self._converged_loss = LEAST_DERIVATIVE * data.n_classes * float(data.weights.sum())
@@ -179,7 +179,7 @@ class Booster:
         return trial_rises(probabilities, self._data.labels, np.stack(weights), leaf_ids, update, self._workers)
 
     def _report_probe(self, update: Update, seen: AnyArray, is_unseen: Booleans) -> None:
-        """Tell the schedule what trees gain on samples seen and not seen, with leaf values from those seen."""
+        """Tell the schedule what trees gain on their own and on held-out samples, with leaf values from their own."""
         weights_seen = self._weights_of(seen)
         weights_unseen = np.where(is_unseen, self._data.weights, 0.0)
         rises = self._rises(self._with_values_from(weights_seen, update), weights_seen, weights_unseen)

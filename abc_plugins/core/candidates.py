@@ -2,7 +2,7 @@
 
 A step multiplies the mass exp(score) of a class by the exponential of a leaf value. In units of their sum before the
 step masses are probabilities, and the loss of a sample rises by log(sum of the masses after the step) minus the rise
-of the score of its own class: one exponential a leaf, one and a logarithm a sample, whatever the number of classes.
+of the score of its own class: one exponential per leaf, one and a logarithm per sample, whatever the number of classes.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class ABCScores:
     labels : array of int, shape (n_samples,)
         Class indices 0 .. K - 1.
     weights : array of float64, shape (n_samples,), or None
-        One weight a sample; None is 1 for all.
+        One weight per sample; None is 1 for all.
     scores : array of float64, shape (n_classes, n_samples), or None
         Scores to start from; copied. None is 0 for all.
     schedule : BaseClassSchedule
@@ -131,7 +131,7 @@ class ABCScores:
         return self.reduce(class_weights) * np.log(self.n_classes)
 
     def gradients(self, pairs: Sequence[Pair | None], gradients: AnyArray, hessians: AnyArray) -> None:
-        """Write the gradient -z and the hessian h of one tree a row.
+        """Write the gradient -z and the hessian h of one tree per row.
 
         Rows of None, and rows behind the last pair, become 0, from which no engine can grow a split. The hessian of
         a classic tree is multiplied by K / (K - 1), so that a Newton leaf comes out with the paper's (K - 1) / K.
@@ -162,7 +162,7 @@ class ABCScores:
     ) -> float:
         """Total training loss if the trees in `rows` of `pairs` and `additions` were added, times `factor`.
 
-        A tree multiplies the masses p of its two classes by exp of what it adds: one exponential a sample and tree,
+        A tree multiplies the masses p of its two classes by exp of what it adds: one exponential per sample and tree,
         and neither new scores nor a new softmax are needed.
         """
         base = common_class(select_pairs(pairs, rows)) if rows else CLASSIC

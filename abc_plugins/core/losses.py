@@ -1,7 +1,7 @@
 """Softmax, log loss per class, and the derivatives of classic and ABC rounds.
 
 Scores and probabilities are arrays of shape (n_classes, n_samples): the derivatives of a tree read one or two
-rows of them from end to end. `labels` holds class indices, `weights` one weight a sample.
+rows of them from end to end. `labels` holds class indices, `weights` one weight per sample.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ Pair = tuple[int, int]
 
 
 def classic_pairs(n_classes: int) -> list[Pair]:
-    """List the trees of a classic round: one a class, or one in all for two classes, which have one free score."""
+    """List the trees of a classic round: one per class, or one in all for two classes, which have one free score."""
     return [(1, CLASSIC)] if n_classes == 2 else [(k, CLASSIC) for k in range(n_classes)]
 
 

@@ -7,7 +7,7 @@ scores that the trees before it left; the trees themselves are grown as always.
 Masses exp(score) are kept in units of their sum before the round. Only the base class is moved by more than one tree,
 so that three numbers a sample are enough: the mass of all classes but the base, the mass of the base, and the
 probability before the round of the class whose turn it is. A tree multiplies masses by exp(leaf value), one
-exponential a leaf.
+exponential per leaf.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ native booster and the LightGBM and XGBoost adapters all drive the same object.
 
 A base that is drawn (`base_choice="drawn"`) needs to know how far what is learnt can be trusted. A large class as base
 learns fast, and memorises noise fast. So every tenth round is a probe: its trees are grown without a fifth of the
-samples, and `report_probe` is told how much the round would gain on the samples seen and on those not seen.
+samples, and `report_probe` is told how much the round would gain on its own samples and on those held out.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PROBES_TRUSTED = 2
 
 _LARGEST_POWER = 2.0
 _POWER_PER_TRUST = 4.0
-"""Classes are drawn by the square of their loss if at least half of what is gained holds for samples not seen."""
+"""Classes are drawn by the square of their loss if at least half of what is gained holds for held-out samples."""
 
 
 @dataclass(frozen=True)
@@ -130,12 +130,12 @@ class BaseClassSchedule:
 
     @property
     def probes(self) -> tuple[tuple[float, float], ...]:
-        """What the probes have reported: gains on samples seen and not seen."""
+        """What the probes have reported: gains on samples seen and held out."""
         return tuple(self._probes)
 
     @property
     def trust(self) -> float:
-        """The share of a round's gain that holds for samples not seen, from 0 to 1; 1 before the first probe."""
+        """The share of a round's gain that holds for held-out samples, from 0 to 1; 1 before the first probe."""
         if not self._probes:
             return 1.0
         seen, unseen = (sum(gains) for gains in zip(*self._probes[-_PROBES_TRUSTED:], strict=True))

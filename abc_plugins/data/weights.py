@@ -1,4 +1,4 @@
-"""Sample weights and class weights as one weight a sample."""
+"""Sample weights and class weights as one weight per sample."""
 
 from __future__ import annotations
 

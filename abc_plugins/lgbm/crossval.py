@@ -69,7 +69,7 @@ callbacks, eval_train_metric, return_cvbooster
     Returns
     -------
     results : dict
-        "valid multi_logloss-mean", "valid multi_logloss-stdv" and so on, one value a round; and "cvbooster", a
+        "valid multi_logloss-mean", "valid multi_logloss-stdv" and so on, one value per round; and "cvbooster", a
         `lightgbm.CVBooster` of stock models, if it is asked for. Its boosters' `best_iteration` counts LightGBM's
         iterations, `best_iteration` of the CVBooster rounds.
     """

@@ -45,7 +45,7 @@ def export(
         Also save the model: UBJSON for a name that ends in .ubj, JSON for .json.
     vector_leaves : bool, default=False
         False: every tree is written twice, for its own class and negated for the base class, and everything that
-        XGBoost does with trees works. True: half the trees, each with a vector of K values a leaf; predictions walk
+        XGBoost does with trees works. True: half the trees, each with a vector of K values per leaf; predictions walk
         half the trees, but XGBoost 3.2 explains no such trees. Needs XGBoost 3.2.
     n_rounds : int, optional
         Rounds to export; by default those that the model predicts with.

@@ -29,7 +29,7 @@ class RenewedLeaves:
     Attributes
     ----------
     finders : list of LeafFinder
-        Find the leaf of a sample from what XGBoost's leaf would add, one a tree.
+        Find the leaf of a sample from what XGBoost's leaf would add, one per tree.
     values : array of shape (n_trees, n_leaves)
     """
 

@@ -1,6 +1,6 @@
 """Grow the trees of one round with XGBoost.
 
-Every round has a booster of its own with one output a tree, on the user's DMatrix, whose bins all boosters share.
+Every round has a booster of its own with one output per tree, on the user's DMatrix, whose bins all boosters share.
 Its margins start at 0, so that after the round they are what each tree adds, without the rounding that the
 difference of two float32 sums would have; and a search can have as many outputs as it has pairs of classes.
 """
@@ -88,7 +88,7 @@ def read_model(booster: Booster) -> Document:
 
 @contextmanager
 def without_base_margin(matrix: DMatrix) -> Iterator[None]:
-    """Take the user's margins, which have one column a class, off `matrix` while a round's booster sees it."""
+    """Take the user's margins, which have one column per class, off `matrix` while a round's booster sees it."""
     margins = matrix.get_base_margin()
     if margins.size == 0:
         yield

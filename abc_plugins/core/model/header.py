@@ -114,7 +114,7 @@ def check_header(header: Mapping[str, Any], n_rounds: int) -> None:
     ----------
     header : mapping
         "classes": array of at least two distinct labels. "n_features": int. "base_classes": the base class of every
-        round, -1 for none. "feature_names", if there: None or distinct strings, one a feature. "train_loss", if
+        round, -1 for none. "feature_names", if there: None or distinct strings, one per feature. "train_loss", if
         there: a number for every round.
     n_rounds : int
 

@@ -72,7 +72,7 @@ class RoundTrees(NamedTuple):
 
 
 class WorkSpace(NamedTuple):
-    """What growing one tree at a time needs; allocated once a fit.
+    """What growing one tree at a time needs; allocated once per fit.
 
     Attributes
     ----------

@@ -14,7 +14,7 @@ from abc_plugins import ABCBoostClassifier
 from abc_plugins.core.model.checkpoint import load_checkpoint
 from abc_plugins.core.model.file import load, save
 
-FOLDER = Path(__file__).parent / "fixtures"
+FOLDER = Path(__file__).parents[1] / "fixtures"
 ROWS = [[0.0, 0.0, 0.0], [1.0, -1.0, 0.5], [np.nan, 2.0, -2.0], [-3.0, np.nan, np.nan], [0.25, 0.5, 0.75]]
 EXPECTED = {
     (path.name.removesuffix("_expected.json"), name): values
@@ -58,8 +58,7 @@ def test_parameters_that_are_gone_are_dropped(retired: dict[str, Any], tmp_path:
     header, trees = load(FOLDER / "0.1.0_three_classes.abc")
     save(tmp_path / "model", {**header, "params": {**header["params"], **retired}}, trees)
     model = ABCBoostClassifier.load_model(tmp_path / "model")
-    np.testing.assert_allclose(
-        model.predict_proba(ROWS), EXPECTED["0.1.0", "three_classes"]["probabilities"], rtol=1e-12
-    )
+    expected = EXPECTED["0.1.0", "three_classes"]
+    np.testing.assert_allclose(model.predict_proba(np.array(ROWS)), expected["probabilities"], rtol=1e-12)
     assert "trim" not in model.get_params()
     assert model.base_choice == ("drawn" if "base_choice" in retired else header["params"].get("base_choice", "drawn"))

@@ -1,9 +1,9 @@
 """Faults and load, for minutes instead of the seconds that tests have.
 
-    python benchmarks/soak.py kill --times 50       # SIGKILL at random moments, then go on from the checkpoint
-    python benchmarks/soak.py fits --times 1000     # fits and predictions in one process: memory must stay flat
-    python benchmarks/soak.py threads               # threads, fork, spawn, joblib, a cold cache for two processes
-    python benchmarks/soak.py edges                 # sizes at the edge: classes, features, rows, imbalance, saturation
+    python benchmarks/reliability/soak.py kill --times 50    # SIGKILL at random moments, then go on from the checkpoint
+    python benchmarks/reliability/soak.py fits --times 1000  # fits and predictions in one process: memory stays flat
+    python benchmarks/reliability/soak.py threads            # threads, fork, spawn, joblib, a cold cache for two
+    python benchmarks/reliability/soak.py edges              # sizes at the edge: classes, features, rows, imbalance
 
 Each prints a table, writes results/soak_NAME.json and ends with code 1 if something was not as promised.
 """
@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 
 from common import describe_machine, peak_megabytes, print_table

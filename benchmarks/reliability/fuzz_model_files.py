@@ -1,9 +1,9 @@
 """Load damaged and hostile model files: each one is a valid model, or is refused with ModelFormatError.
 
-    python benchmarks/fuzz_model_files.py                                  # 200,000 model files
-    python benchmarks/fuzz_model_files.py --target checkpoint --cases 50000
-    python benchmarks/fuzz_model_files.py --target xgboost --cases 5000    # what export wrote, read by XGBoost
-    NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=... python benchmarks/fuzz_model_files.py --cases 20000
+    python benchmarks/reliability/fuzz_model_files.py                                  # 200,000 model files
+    python benchmarks/reliability/fuzz_model_files.py --target checkpoint --cases 50000
+    python benchmarks/reliability/fuzz_model_files.py --target xgboost --cases 5000  # what export wrote
+    NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=... python benchmarks/reliability/fuzz_model_files.py --cases 20000
 
 A case depends on the seed and its number alone: `--first` and `--cases` repeat any of them, and with `--state FILE` a
 run that was stopped goes on. Files are read in a process of its own, which may take no more than `--memory` megabytes
@@ -32,6 +32,7 @@ from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 
 from common import describe_machine, peak_megabytes, print_table

@@ -238,7 +238,8 @@ class TestParts:
 
 def test_separate_processes_give_the_same_bits(make_data):
     code = (
-        "import sys; from conftest import make_data; from test_booster import SAMPLED, digest, fit;"
+        "import sys; sys.path.append('..');"
+        "from conftest import make_data; from test_booster import SAMPLED, digest, fit;"
         "print(digest(fit(make_data(4, 300), n_jobs=int(sys.argv[1]), **SAMPLED)))"
     )
     here = digest(fit(make_data(4, 300), **SAMPLED))

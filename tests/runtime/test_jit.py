@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parent.parent / "abc_plugins"
+PACKAGE = Path(__file__).parents[2] / "abc_plugins"
 
 INNER = """
 from abc_plugins.core.runtime.jit import kernel

@@ -105,7 +105,7 @@ class TestOverItems:
             time.sleep(1e-4 * (item % 3))
             done.add(item)
 
-        def then(item):
+        def follow(item):
             assert busy.acquire(blocking=False)  # never two at once
             assert item in done
             followed.append(item)
@@ -113,20 +113,20 @@ class TestOverItems:
             busy.release()
 
         with Workers(n_threads) as workers:
-            workers.over_items(range(100), work, then=then)
+            workers.over_items(range(100), work, in_order=follow)
         assert followed == list(range(100))
 
     @pytest.mark.parametrize("n_threads", [1, 3])
     def test_an_error_in_what_follows_gets_through(self, n_threads):
         followed = []
 
-        def then(item):
+        def follow(item):
             followed.append(item)
             if item == 7:
                 raise OSError("seven")
 
         with Workers(n_threads) as workers, pytest.raises(OSError, match="seven"):
-            workers.over_items(range(20), lambda *_: time.sleep(1e-4), then=then)
+            workers.over_items(range(20), lambda *_: time.sleep(1e-4), in_order=follow)
         assert followed == list(range(8))
 
     def test_the_work_goes_on_while_something_follows(self):
@@ -137,7 +137,9 @@ class TestOverItems:
                 last_is_done.set()
 
         with Workers(2) as workers:
-            workers.over_items(range(4), work, then=lambda item: item or last_is_done.wait(60) or pytest.fail("waited"))
+            workers.over_items(
+                range(4), work, in_order=lambda item: item or last_is_done.wait(60) or pytest.fail("waited")
+            )
 
     def test_threads_really_work_side_by_side(self):
         # Each of the two items waits for the other one: on a single thread the barrier would break.

@@ -1,0 +1,69 @@
+"""Imports go only downwards, so that each room can be read without those above it; and no room is crowded."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+LAYERS = [
+    ["abc_plugins.core.runtime"],
+    # the terms of a round, which trees and models are made of, too
+    [f"abc_plugins.core.{name}" for name in ("schedule", "settings", "pairs", "losses", "leaves")],
+    ["abc_plugins.core.model"],
+    ["abc_plugins.core.trees"],
+    ["abc_plugins.core"],
+    ["abc_plugins.data"],
+    ["abc_plugins.training", "abc_plugins.callbacks"],
+    ["abc_plugins.classifier"],
+    ["abc_plugins.plot", "abc_plugins.summary", "abc_plugins.machine"],
+    ["abc_plugins.lgbm", "abc_plugins.xgb"],
+    ["abc_plugins.compare", "abc_plugins.compiling", "tuning"],
+    ["abc_plugins.cli", "abc_plugins.__main__", "tuning.cli"],
+]
+ALLOWED: dict[tuple[str, str], str] = {}
+"""(module, what it imports) -> why that goes upwards all the same."""
+
+FILES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for package in ("abc_plugins", "tuning")
+    for path in sorted((ROOT / package).rglob("*.py"))
+}
+
+
+def layer(module):
+    """The number of the layer with the longest name that the module is, or is in."""
+    found = [(len(name), n) for n, names in enumerate(LAYERS) for name in names if f"{module}.".startswith(f"{name}.")]
+    return max(found)[1]
+
+
+def imports(path):
+    """Modules of the project that a file imports, in functions as well; not what only the type checker reads."""
+    tree = ast.parse(path.read_text())
+    for_types = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)]
+    skipped = {inner for node in for_types for inner in ast.walk(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node not in skipped:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (name if name in FILES else node.module for name in names)
+        elif isinstance(node, ast.Import) and node not in skipped:
+            yield from (alias.name for alias in node.names)
+
+
+@pytest.mark.parametrize("module", FILES)
+def test_imports_go_downwards(module):
+    if module == "abc_plugins":
+        assert not [name for name in imports(FILES[module]) if name in FILES]  # it loads its names when they are used
+        return
+    below = {name for name in imports(FILES[module]) if name in FILES and name != "abc_plugins"}
+    assert [name for name in below if layer(name) > layer(module) and (module, name) not in ALLOWED] == []
+
+
+@pytest.mark.parametrize("folder", ["abc_plugins", "tuning", "tests", "benchmarks", "examples"])
+def test_no_room_is_crowded(folder):
+    for inside in [ROOT / folder, *(ROOT / folder).rglob("*/")]:
+        assert len(list(inside.glob("*.py"))) <= 14, inside
+
+
+def test_no_file_of_the_package_is_long():
+    assert [name for name, path in FILES.items() if len(path.read_text().splitlines()) > 450] == []
