@@ -1,13 +1,14 @@
-"""The model: a list of trees tagged (plus class, minus class), in flat arrays.
+"""The model: trees with a matrix of leaf values, in flat arrays.
 
-A leaf value v of a tree adds v to the score of its `plus` class and subtracts it from that of its `minus` class
-(`CLASSIC`, -1, if there is none). Trees are grouped by boosting round. Values include the shrinkage.
+A tree names the classes that it moves, and each leaf has one value for each of them: all K classes for a tree grown along
+a direction of class space, (plus, minus) with the values v and -v for a tree of a class and its base class, one class for a
+classic tree. Trees are grouped by boosting round. Values include the shrinkage.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from abc_plugins.core.model.predicting import add_tree_scores
 from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats, Integers
 from abc_plugins.core.runtime.parallel import Workers
+from abc_plugins.core.schedule import CLASSIC
 
 LEAF = -1
 """In place of a feature: the node is a leaf."""
@@ -23,47 +25,90 @@ LEAF = -1
 
 @dataclass(frozen=True)
 class Tree:
-    """One tree; all arrays have one entry a node, and node 0 is the root.
+    """One tree; arrays have one entry per node unless said otherwise, and node 0 is the root.
 
     A sample goes left if its value is <= threshold, or if it is missing and `missing_left` is set.
 
     Attributes
     ----------
-    plus, minus : int
-        The class whose score a leaf value is added to, and the one it is subtracted from (CLASSIC: none).
+    classes : array of int32, shape (n_entries,)
+        The classes whose scores the tree changes.
     feature : array of int32
         Column of the split, LEAF for a leaf.
     threshold : array of float64
     missing_left : array of bool
     left, right : array of int32
-        Children, 0 for a leaf. A child's number is larger than its parent's.
-    value : array of float64
-        What a leaf adds, shrinkage included; 0 for an inner node.
+        Children; a child's number is larger than its parent's. For a leaf, `left` is its row of `values`: leaves are
+        counted in the order of their nodes. `right` is 0 there.
     gain : array of float64
         Gain of the split, 0 for a leaf.
     weight : array of float64
         Total weight of the training samples in the node (their number if there are no weights).
+    values : array of float64, shape (n_leaves, n_entries)
+        What a leaf adds to the scores of `classes`, shrinkage included.
     """
 
-    plus: int
-    minus: int
+    classes: Integers
     feature: Integers
     threshold: Floats
     missing_left: Booleans
     left: Integers
     right: Integers
-    value: Floats
     gain: Floats
     weight: Floats
+    values: Floats
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether the tree is of one class, or of two with opposite values."""
+        return self.classes.size <= 2
+
+    @property
+    def plus(self) -> int:
+        """The first class of the tree."""
+        return int(self.classes[0])
+
+    @property
+    def minus(self) -> int:
+        """The class that loses what the first one gains, CLASSIC if there is none; only for a pair."""
+        return int(self.classes[1]) if self.classes.size == 2 else CLASSIC
+
+    @property
+    def value(self) -> Floats:
+        """What each node adds to the score of the first class; 0 for an inner node."""
+        return self.node_values(0)
+
+    def node_values(self, entry: int) -> Floats:
+        """What each node adds to the score of classes[entry]; 0 for an inner node."""
+        return np.where(self.feature == LEAF, self.values[:, entry][self.left * (self.feature == LEAF)], 0.0)
 
 
-def single_leaf(plus: int, minus: int, weight: float) -> Tree:
+def pair_tree(plus: int, minus: int, value: Floats, **nodes: AnyArray) -> Tree:
+    """Make a tree of a class and its base class (CLASSIC: none) from one value per node."""
+    leaf = nodes["feature"] == LEAF
+    classes = [plus] if minus == CLASSIC else [plus, minus]
+    left = np.where(leaf, np.cumsum(leaf) - 1, nodes["left"]).astype(np.int32)
+    values = np.outer(value[leaf], [1.0, -1.0][: len(classes)])
+    return Tree(classes=np.array(classes, dtype=np.int32), values=values, **{**nodes, "left": left})
+
+
+def single_leaf(classes: Sequence[int], weight: float) -> Tree:
     """Make a tree that adds nothing."""
-    zero = {name: np.zeros(1, dtype) for name, dtype in TREE_DTYPES.items() if name in NODE_FIELDS}
-    return Tree(plus, minus, **{**zero, "feature": np.array([LEAF], np.int32), "weight": np.array([weight])})
+    zero = {name: np.zeros(1, dtype) for name, dtype in NODE_DTYPES.items()}
+    nodes = {**zero, "feature": np.array([LEAF], np.int32), "weight": np.array([weight])}
+    return Tree(classes=np.array(classes, dtype=np.int32), values=np.zeros((1, len(classes))), **nodes)
 
 
-NODE_FIELDS = tuple(field.name for field in fields(Tree) if field.name not in ("plus", "minus"))
+NODE_DTYPES: dict[str, np.dtype[Any]] = {
+    "feature": np.dtype(np.int32),
+    "threshold": np.dtype(np.float64),
+    "missing_left": np.dtype(np.bool_),
+    "left": np.dtype(np.int32),
+    "right": np.dtype(np.int32),
+    "gain": np.dtype(np.float64),
+    "weight": np.dtype(np.float64),
+}
+"""Arrays of `Tree` and `FlatTrees` that have one entry per node."""
 
 
 class TreeEnsemble:
@@ -72,6 +117,8 @@ class TreeEnsemble:
     Parameters
     ----------
     n_classes, n_features : int
+    start_scores : array of shape (n_classes,), optional
+        Scores before the first round; zeros by default.
 
     Attributes
     ----------
@@ -79,16 +126,19 @@ class TreeEnsemble:
         Number of boosting rounds.
     """
 
-    def __init__(self, n_classes: int, n_features: int) -> None:
+    def __init__(self, n_classes: int, n_features: int, start_scores: Floats | None = None) -> None:
         self.n_classes = n_classes
         self.n_features = n_features
+        self.start_scores = np.zeros(n_classes) if start_scores is None else start_scores
         self.n_rounds = 0
         self._parts: list[FlatTrees] = []
 
     @classmethod
-    def from_flat(cls, n_classes: int, n_features: int, trees: FlatTrees) -> TreeEnsemble:
+    def from_flat(
+        cls, n_classes: int, n_features: int, trees: FlatTrees, start_scores: Floats | None = None
+    ) -> TreeEnsemble:
         """Rebuild an ensemble from flat arrays."""
-        ensemble = cls(n_classes, n_features)
+        ensemble = cls(n_classes, n_features, start_scores)
         ensemble._parts = [trees]
         ensemble.n_rounds = trees.n_rounds
         return ensemble
@@ -96,7 +146,7 @@ class TreeEnsemble:
     @property
     def n_trees(self) -> int:
         """Number of trees in all rounds."""
-        return sum(part.plus.size for part in self._parts)
+        return sum(part.n_trees for part in self._parts)
 
     def append_round(self, trees: Sequence[Tree] | FlatTrees) -> None:
         """Add the trees of one round."""
@@ -106,7 +156,7 @@ class TreeEnsemble:
 
     def truncate(self, n_rounds: int) -> None:
         """Keep only the first `n_rounds` rounds."""
-        self._parts = [FlatTrees.from_rounds(list(self.rounds())[:n_rounds])]
+        self._parts = [self.flat().first_rounds(n_rounds)]
         self.n_rounds = self._parts[0].n_rounds
 
     def rounds(self) -> Iterator[tuple[Tree, ...]]:
@@ -132,31 +182,30 @@ class TreeEnsemble:
         -------
         scores : array of shape (n_samples, n_classes)
         """
-        scores = np.zeros((X.shape[0], self.n_classes))
+        scores = np.tile(self.start_scores, (X.shape[0], 1))
         stop = self.n_rounds if n_rounds is None else n_rounds
         add_tree_scores(X, self.flat(), 0, stop, scores, workers)
         return scores
 
     def staged_raw_scores(self, X: AnyArray, workers: Workers) -> Iterator[Floats]:
         """Yield the summed scores after each round; the array is the same one every time."""
-        scores = np.zeros((X.shape[0], self.n_classes))
+        scores = np.tile(self.start_scores, (X.shape[0], 1))
         for m in range(self.n_rounds):
             add_tree_scores(X, self.flat(), m, m + 1, scores, workers)
             yield scores
 
     def feature_importance(self, kind: str, n_rounds: int | None = None) -> Floats:
         """Total gain ("gain") or number ("count") of the splits on every feature."""
-        totals = np.zeros(self.n_features)
-        for tree in self.trees(n_rounds):
-            inner = tree.feature != LEAF
-            amounts = tree.gain[inner] if kind == "gain" else None
-            totals += np.bincount(tree.feature[inner], weights=amounts, minlength=self.n_features)
-        return totals
+        trees = self.flat()
+        stop = trees.node_start[trees.round_start[self.n_rounds if n_rounds is None else n_rounds]]
+        inner = np.flatnonzero(trees.feature[:stop] != LEAF)
+        amounts = trees.gain[inner] if kind == "gain" else None
+        return np.bincount(trees.feature[inner], weights=amounts, minlength=self.n_features).astype(np.float64)
 
 
 @dataclass(frozen=True)
 class FlatTrees:
-    """Trees as flat arrays: node arrays one behind the other, children numbered within their tree.
+    """Trees as flat arrays: those of one tree behind those of the other, children numbered within their tree.
 
     Attributes
     ----------
@@ -164,21 +213,27 @@ class FlatTrees:
         Round m has the trees round_start[m] .. round_start[m + 1] - 1.
     node_start : array of int64, shape (n_trees + 1,)
         Tree t has the nodes node_start[t] .. node_start[t + 1] - 1.
-    plus, minus : array of int32, shape (n_trees,)
-    feature, threshold, missing_left, left, right, value, gain, weight : arrays of shape (n_nodes,)
+    class_start : array of int64, shape (n_trees + 1,)
+        Tree t moves classes[class_start[t]] .. classes[class_start[t + 1] - 1].
+    value_start : array of int64, shape (n_trees + 1,)
+        Where the values of tree t begin, leaf by leaf.
+    classes : array of int32
+    values : array of float64
+    feature, threshold, missing_left, left, right, gain, weight : arrays of shape (n_nodes,)
         As in `Tree`.
     """
 
     round_start: AnyArray
     node_start: AnyArray
-    plus: Integers
-    minus: Integers
+    class_start: AnyArray
+    value_start: AnyArray
+    classes: Integers
+    values: Floats
     feature: Integers
     threshold: Floats
     missing_left: Booleans
     left: Integers
     right: Integers
-    value: Floats
     gain: Floats
     weight: Floats
 
@@ -187,6 +242,11 @@ class FlatTrees:
         """Number of boosting rounds."""
         return self.round_start.size - 1
 
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return self.node_start.size - 1
+
     @classmethod
     def from_rounds(cls, rounds: Sequence[Sequence[Tree]]) -> FlatTrees:
         """Lay the trees of all rounds behind one another."""
@@ -194,53 +254,61 @@ class FlatTrees:
         return cls(
             round_start=_starts([len(round_trees) for round_trees in rounds]),
             node_start=_starts([tree.feature.size for tree in trees]),
-            plus=np.array([tree.plus for tree in trees], dtype=np.int32),
-            minus=np.array([tree.minus for tree in trees], dtype=np.int32),
-            **{name: _concatenate([getattr(tree, name) for tree in trees], name) for name in NODE_FIELDS},
+            class_start=_starts([tree.classes.size for tree in trees]),
+            value_start=_starts([tree.values.size for tree in trees]),
+            **{
+                name: _concatenate([getattr(tree, name).reshape(-1) for tree in trees], dtype)
+                for name, dtype in FLAT_DTYPES.items()
+            },
         )
 
     @classmethod
     def join(cls, parts: Sequence[FlatTrees]) -> FlatTrees:
         """Put several sets of rounds behind one another."""
-        return cls(
-            round_start=_starts([size for part in parts for size in np.diff(part.round_start)]),
-            node_start=_starts([size for part in parts for size in np.diff(part.node_start)]),
-            **{name: _concatenate([getattr(part, name) for part in parts], name) for name in TREE_DTYPES},
-        )
+        starts = {
+            name: _starts(_concatenate([np.diff(getattr(part, name)) for part in parts], np.dtype(np.int64)))
+            for name in START_FIELDS
+        }
+        arrays = {
+            name: _concatenate([getattr(part, name) for part in parts], dtype) for name, dtype in FLAT_DTYPES.items()
+        }
+        return cls(**starts, **arrays)
+
+    def first_rounds(self, n_rounds: int) -> FlatTrees:
+        """The first `n_rounds` rounds; arrays are views."""
+        n_trees = self.round_start[n_rounds]
+        starts = {name: getattr(self, name)[: n_trees + 1] for name in START_FIELDS[1:]}
+        stops = {"node_start": NODE_DTYPES, "class_start": ["classes"], "value_start": ["values"]}
+        arrays = {name: getattr(self, name)[: starts[by][-1]] for by, names in stops.items() for name in names}
+        return FlatTrees(round_start=self.round_start[: n_rounds + 1], **starts, **arrays)
 
     def to_rounds(self) -> list[tuple[Tree, ...]]:
-        """Split into trees again; node arrays are views."""
-        trees = [
-            Tree(
-                int(self.plus[t]),
-                int(self.minus[t]),
-                **{name: getattr(self, name)[self.node_start[t] : self.node_start[t + 1]] for name in NODE_FIELDS},
-            )
-            for t in range(self.plus.size)
-        ]
+        """Split into trees again; arrays are views."""
+        trees = [self._tree(t) for t in range(self.n_trees)]
         starts = self.round_start
         return [tuple(trees[starts[m] : starts[m + 1]]) for m in range(starts.size - 1)]
 
+    def _tree(self, t: int) -> Tree:
+        nodes = slice(self.node_start[t], self.node_start[t + 1])
+        classes = self.classes[self.class_start[t] : self.class_start[t + 1]]
+        values = self.values[self.value_start[t] : self.value_start[t + 1]].reshape(-1, classes.size)
+        return Tree(classes=classes, values=values, **{name: getattr(self, name)[nodes] for name in NODE_DTYPES})
 
-TREE_DTYPES: dict[str, np.dtype[Any]] = {
-    "plus": np.dtype(np.int32),
-    "minus": np.dtype(np.int32),
-    "feature": np.dtype(np.int32),
-    "threshold": np.dtype(np.float64),
-    "missing_left": np.dtype(np.bool_),
-    "left": np.dtype(np.int32),
-    "right": np.dtype(np.int32),
-    "value": np.dtype(np.float64),
-    "gain": np.dtype(np.float64),
-    "weight": np.dtype(np.float64),
+
+START_FIELDS = ("round_start", "node_start", "class_start", "value_start")
+FLAT_DTYPES: dict[str, np.dtype[Any]] = {
+    "classes": np.dtype(np.int32),
+    "values": np.dtype(np.float64),
+    **NODE_DTYPES,
 }
+"""Arrays of `FlatTrees` other than those that say where trees start."""
 
 
-def _concatenate(parts: Sequence[AnyArray], name: str) -> AnyArray:
-    return np.concatenate(parts) if parts else np.empty(0, TREE_DTYPES[name])
+def _concatenate(parts: Sequence[AnyArray], dtype: np.dtype[Any]) -> AnyArray:
+    return np.concatenate(parts) if parts else np.empty(0, dtype)
 
 
-def _starts(sizes: Sequence[int]) -> AnyArray:
+def _starts(sizes: Sequence[int] | AnyArray) -> AnyArray:
     starts = np.zeros(len(sizes) + 1, dtype=np.int64)
     np.cumsum(sizes, out=starts[1:])
     return starts

@@ -4,10 +4,12 @@ Layout, all numbers little-endian:
 
     8 bytes   magic
     4 + 4     format version, size of the header in bytes
-    3 x 8     number of rounds, trees and nodes
+    5 x 8     number of rounds, trees, nodes, classes of all trees, and leaf values (version 1: the first three)
     header    JSON, padded with spaces to a multiple of 8 bytes
     arrays    those of `FlatTrees`, widest items first
     4 bytes   CRC-32 of everything before
+
+Version 1 knew only trees of one class, or of two with opposite values: `plus`, `minus` and one value per node.
 """
 
 from __future__ import annotations
@@ -18,24 +20,25 @@ import stat
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
 from abc_plugins.core.model.ensemble import FlatTrees
 from abc_plugins.core.model.header import MAX_HEADER_BYTES, check_header, decode_header, encode_header
-from abc_plugins.core.model.validation import ModelFormatError, check_trees
+from abc_plugins.core.model.validation import ModelFormatError, check_trees, from_version_1
 from abc_plugins.core.runtime.arrays import AnyArray
 from abc_plugins.core.runtime.atomic import replace_file
 
 __all__ = ["FORMAT_VERSION", "ModelFormatError", "check_header", "from_bytes", "load", "save", "to_bytes"]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MAGIC = b"\x89ABC\r\n\x1a\n"
 """Not text, and damaged by every conversion of line ends, so that such damage is noticed at once."""
 
-_PREAMBLE = struct.Struct("<8sII3Q")
+_PREAMBLE = struct.Struct("<8sII")
+_COUNTS = {1: struct.Struct("<3Q"), 2: struct.Struct("<5Q")}
 _CHECKSUM = struct.Struct("<I")
 CHECKSUM_SIZE = _CHECKSUM.size
 
@@ -47,28 +50,45 @@ class _Sizes:
     n_rounds: int
     n_trees: int
     n_nodes: int
+    n_classes: int = 0
+    n_values: int = 0
 
-    def layout(self) -> Iterator[tuple[str, np.dtype[Any], int]]:
+    def layout(self, version: int) -> Iterator[tuple[str, np.dtype[Any], int]]:
         """Name, dtype in the file and length of every array, in the order of the file."""
-        for name, code, length in (
-            ("round_start", "<i8", self.n_rounds + 1),
-            ("node_start", "<i8", self.n_trees + 1),
-            ("threshold", "<f8", self.n_nodes),
-            ("value", "<f8", self.n_nodes),
-            ("gain", "<f8", self.n_nodes),
-            ("weight", "<f8", self.n_nodes),
-            ("plus", "<i4", self.n_trees),
-            ("minus", "<i4", self.n_trees),
+        of_version: dict[int, tuple[tuple[str, str, int], ...]] = {
+            1: (
+                ("round_start", "<i8", self.n_rounds + 1),
+                ("node_start", "<i8", self.n_trees + 1),
+                ("threshold", "<f8", self.n_nodes),
+                ("value", "<f8", self.n_nodes),
+                ("gain", "<f8", self.n_nodes),
+                ("weight", "<f8", self.n_nodes),
+                ("plus", "<i4", self.n_trees),
+                ("minus", "<i4", self.n_trees),
+            ),
+            2: (
+                ("round_start", "<i8", self.n_rounds + 1),
+                ("node_start", "<i8", self.n_trees + 1),
+                ("class_start", "<i8", self.n_trees + 1),
+                ("value_start", "<i8", self.n_trees + 1),
+                ("values", "<f8", self.n_values),
+                ("threshold", "<f8", self.n_nodes),
+                ("gain", "<f8", self.n_nodes),
+                ("weight", "<f8", self.n_nodes),
+                ("classes", "<i4", self.n_classes),
+            ),
+        }
+        of_all = (
             ("feature", "<i4", self.n_nodes),
             ("left", "<i4", self.n_nodes),
             ("right", "<i4", self.n_nodes),
             ("missing_left", "|u1", self.n_nodes),
-        ):
+        )
+        for name, code, length in of_version[version] + of_all:
             yield name, np.dtype(code), length
 
-    @property
-    def n_bytes(self) -> int:
-        return sum(dtype.itemsize * length for _, dtype, length in self.layout())
+    def n_bytes(self, version: int) -> int:
+        return sum(dtype.itemsize * length for _, dtype, length in self.layout(version))
 
 
 def save(path: str | os.PathLike[str], header: Mapping[str, Any], trees: FlatTrees) -> None:
@@ -128,16 +148,14 @@ def from_bytes(data: bytes) -> tuple[dict[str, Any], FlatTrees]:
 
 
 def _chunks(header: Mapping[str, Any], trees: FlatTrees) -> Iterator[bytes | memoryview]:
-    sizes = _Sizes(trees.round_start.size - 1, trees.plus.size, trees.feature.size)
+    sizes = _Sizes(trees.n_rounds, trees.n_trees, trees.feature.size, trees.classes.size, trees.values.size)
     check_header(header, sizes.n_rounds)
     check_trees(trees, len(header["classes"]), int(header["n_features"]))
     text = encode_header(header)
     text += b" " * (-len(text) % 8)
-    parts: list[bytes | memoryview] = [
-        _PREAMBLE.pack(MAGIC, FORMAT_VERSION, len(text), sizes.n_rounds, sizes.n_trees, sizes.n_nodes),
-        text,
-    ]
-    for name, dtype, _ in sizes.layout():
+    counts = _COUNTS[FORMAT_VERSION].pack(*astuple(sizes))
+    parts: list[bytes | memoryview] = [_PREAMBLE.pack(MAGIC, FORMAT_VERSION, len(text)), counts, text]
+    for name, dtype, _ in sizes.layout(FORMAT_VERSION):
         array = np.ascontiguousarray(getattr(trees, name).astype(dtype, casting="safe", copy=False))
         parts.append(array.data.cast("B") if array.size else b"")
     yield from with_checksum(parts)
@@ -201,34 +219,35 @@ class Reader:
 
 def _read(file: BinaryIO, file_size: int) -> tuple[dict[str, Any], FlatTrees]:
     reader = Reader(file)
-    sizes, header_size = _read_preamble(reader, file_size)
+    version, sizes, header_size = _read_preamble(reader, file_size)
     text = reader.read(header_size)
-    arrays = {name: reader.read_array(dtype, length) for name, dtype, length in sizes.layout()}
+    arrays = {name: reader.read_array(dtype, length) for name, dtype, length in sizes.layout(version)}
     reader.check_checksum()
     header = decode_header(text)
     check_header(header, sizes.n_rounds)
     if (arrays["missing_left"] > 1).any():
         raise ModelFormatError("missing_left must be 0 or 1.")
     arrays["missing_left"] = arrays["missing_left"].view(np.bool_)
-    trees = FlatTrees(**arrays)
+    trees = FlatTrees(**(arrays if version > 1 else from_version_1(arrays)))
     check_trees(trees, header["classes"].size, header["n_features"])
     return header, trees
 
 
-def _read_preamble(reader: Reader, file_size: int) -> tuple[_Sizes, int]:
-    """Read the sizes; they are trusted only after they have added up to the size of the file."""
+def _read_preamble(reader: Reader, file_size: int) -> tuple[int, _Sizes, int]:
+    """Read version and sizes; they are trusted only after they have added up to the size of the file."""
     if file_size < _PREAMBLE.size:
         raise ModelFormatError("it is too short." if file_size else "it is empty.")
-    magic, version, header_size, *counts = _PREAMBLE.unpack(reader.read(_PREAMBLE.size))
+    magic, version, header_size = _PREAMBLE.unpack(reader.read(_PREAMBLE.size))
     if magic != MAGIC:
         raise ModelFormatError("it is another kind of file, or was converted as if it were text.")
     check_version(version, FORMAT_VERSION)
     check_header_size(header_size)
-    sizes = _Sizes(*counts)
-    expected = _PREAMBLE.size + header_size + sizes.n_bytes + CHECKSUM_SIZE
+    counts = _COUNTS[version]
+    sizes = _Sizes(*counts.unpack(reader.read(counts.size)))
+    expected = _PREAMBLE.size + counts.size + header_size + sizes.n_bytes(version) + CHECKSUM_SIZE
     if expected != file_size:
         raise ModelFormatError(f"it has {file_size} bytes instead of {expected}: cut off, or damaged.")
-    return sizes, header_size
+    return version, sizes, header_size
 
 
 def check_version(version: int, newest: int) -> None:

@@ -1,9 +1,12 @@
 """Prediction: sum the leaf values that each row reaches.
 
-Rows are walked down one by one only where there are few of them or trees are large. Otherwise a block of rows goes
-through a tree together (after QuickScorer, Lucchese et al. 2015): its leaves are the bits of a word, counted from the
-left; every node where a row goes right strikes out the leaves of its left branch; the lowest bit that remains is the
-row's leaf. That looks at every node of the tree, but has no branches, and LLVM vectorises it over the rows.
+Rows are walked down one by one only where there are few of them. Otherwise a block of rows goes through a tree together,
+without branches, and LLVM vectorises it over the rows:
+
+* A symmetric tree is a table: the comparisons of its levels are the bits of the leaf's number.
+* In any other tree of up to 64 leaves (after QuickScorer, Lucchese et al. 2015) leaves are the bits of a word, counted from
+  the left; every node where a row goes right strikes out the leaves of its left branch; the lowest bit that remains is
+  the row's leaf. That looks at every node of the tree.
 """
 
 from __future__ import annotations
@@ -32,25 +35,53 @@ _MOST_LEAVES = 64
 
 _ALL_LEAVES = np.uint64(2**64 - 1)
 
+_BY_MASKS, _BY_WALKING = -1, -2
+"""How rows find their leaf in a tree that is not symmetric; for a symmetric one its depth is kept instead."""
+
 
 class Nodes(NamedTuple):
     """The arrays of `FlatTrees` that a prediction needs.
 
     Attributes
     ----------
-    node_start, plus, minus, feature, threshold, missing_left, left, right, value : arrays
+    node_start, class_start, value_start, classes, values, feature, threshold, missing_left, left, right : arrays
         See `FlatTrees`.
     """
 
     node_start: AnyArray
-    plus: Integers
-    minus: Integers
+    class_start: AnyArray
+    value_start: AnyArray
+    classes: Integers
+    values: Floats
     feature: Integers
     threshold: Floats
     missing_left: Booleans
     left: Integers
     right: Integers
-    value: Floats
+
+
+class Plan(NamedTuple):
+    """How blocks of rows go through some trees.
+
+    Attributes
+    ----------
+    way : array of int64, shape (n_trees,)
+        Depth of a symmetric tree, _BY_MASKS or _BY_WALKING.
+    used : array of int32
+        Features that the trees split on.
+    column : array of int32, shape (n_nodes,)
+        For inner nodes the place of their feature in `used`.
+    mask : array of uint64, shape (n_nodes,)
+        For inner nodes of trees that go by masks the leaves that stay if a row goes right.
+    leaf_row : array of int32, shape (n_trees, 64)
+        For trees that go by masks the rows of their values, leaves counted from the left.
+    """
+
+    way: AnyArray
+    used: Integers
+    column: Integers
+    mask: AnyArray
+    leaf_row: Integers
 
 
 def add_tree_scores(
@@ -69,8 +100,9 @@ def add_tree_scores(
     """
     first_tree, last_tree = int(trees.round_start[first_round]), int(trees.round_start[last_round])
     nodes = Nodes(*(getattr(trees, name) for name in Nodes._fields))
-    add_blocks = _add_by_masks(nodes, first_tree, last_tree) if X.shape[0] >= _ROWS_AT_ONCE else None
-    if add_blocks is None:
+    if X.shape[0] >= _ROWS_AT_ONCE:
+        add_blocks = partial(_add_blocks, nodes, _make_plan(nodes, first_tree, last_tree), first_tree, last_tree)
+    else:
         add_blocks = partial(_walk_blocks, nodes, first_tree, last_tree)
     for start in range(0, X.shape[0], _ROWS_PER_COPY):
         rows = slice(start, start + _ROWS_PER_COPY)
@@ -78,130 +110,207 @@ def add_tree_scores(
         workers.over_rows(part.shape[0], partial(add_blocks, part, scores[rows]))
 
 
-def _add_by_masks(nodes: Nodes, first_tree: int, last_tree: int) -> partial[None] | None:
-    """The kernel for blocks of rows, with all that it needs; None if a tree has too many leaves."""
-    sizes = np.diff(nodes.node_start[first_tree : last_tree + 1])
-    if (sizes.max(initial=1) + 1) // 2 > _MOST_LEAVES:
-        return None
+def _make_plan(nodes: Nodes, first_tree: int, last_tree: int) -> Plan:
     first_node, last_node = nodes.node_start[first_tree], nodes.node_start[last_tree]
     feature = nodes.feature[first_node:last_node]
     used = np.unique(feature[feature >= 0])
-    masks = np.zeros(last_node - first_node, dtype=np.uint64)
-    leaf_values = np.zeros((last_tree - first_tree, _MOST_LEAVES))
-    _number_leaves(nodes, first_tree, last_tree, masks, leaf_values)
-    # Leaves point anywhere: they are not looked at.
-    columns = np.searchsorted(used, feature).astype(np.int32)
-    return partial(_mask_blocks, nodes, first_tree, last_tree, used, columns, masks, leaf_values)
+    plan = Plan(
+        way=np.empty(last_tree - first_tree, dtype=np.int64),
+        used=used,
+        column=np.searchsorted(used, feature).astype(np.int32),  # leaves point anywhere: they are not looked at
+        mask=np.zeros(last_node - first_node, dtype=np.uint64),
+        leaf_row=np.zeros((last_tree - first_tree, _MOST_LEAVES), dtype=np.int32),
+    )
+    _plan_trees(nodes, first_tree, last_tree, plan)
+    return plan
+
+
+@part_of_kernel
+def _add_values(nodes, t, row, scores, i):
+    """Add a row of leaf values to the scores of sample `i`."""
+    first = nodes.class_start[t]
+    width = nodes.class_start[t + 1] - first
+    value = nodes.value_start[t] + row * width
+    for j in range(width):
+        scores[i, nodes.classes[first + j]] += nodes.values[value + j]
 
 
 @kernel
 def _walk_blocks(nodes, first_tree, last_tree, X, scores, first_block, last_block):
     """Add trees first_tree..last_tree to the scores of some blocks of rows, walking down row by row."""
-    node_start, plus, minus, feature, threshold, missing_left, left, right, value = nodes
     for block in range(first_block, last_block):
         start = block * ROWS_PER_BLOCK
         stop = min(start + ROWS_PER_BLOCK, X.shape[0])
         for t in range(first_tree, last_tree):
-            root = node_start[t]
-            k = plus[t]
-            b = minus[t]
             for i in range(start, stop):
-                node = root
-                while feature[node] >= 0:
-                    x = X[i, feature[node]]
-                    goes_left = x <= threshold[node] or (x != x and missing_left[node])
-                    node = root + (left[node] if goes_left else right[node])
-                scores[i, k] += value[node]
-                if b >= 0:
-                    scores[i, b] -= value[node]
+                _add_values(nodes, t, _walk_down(nodes, t, X, i), scores, i)
+
+
+@part_of_kernel
+def _walk_down(nodes, t, X, i):
+    """Row of the values of the leaf that sample `i` reaches."""
+    _, _, _, _, _, feature, threshold, missing_left, left, right = nodes
+    root = nodes.node_start[t]
+    node = root
+    while feature[node] >= 0:
+        x = X[i, feature[node]]
+        goes_left = x <= threshold[node] or (x != x and missing_left[node])
+        node = root + (left[node] if goes_left else right[node])
+    return left[node]
 
 
 @kernel
-def _number_leaves(nodes, first_tree, last_tree, masks, leaf_values):
-    """For inner nodes the leaves that stay if a row goes right, and for trees their leaf values from the left."""
-    node_start, _, _, feature, _, _, left, right, value = nodes
+def _plan_trees(nodes, first_tree, last_tree, plan):
+    """Say how rows go through each tree, and number the leaves of those that go by masks."""
     stack = np.empty(_MOST_LEAVES, dtype=np.int64)
+    first_node = nodes.node_start[first_tree]
     for t in range(first_tree, last_tree):
-        root = node_start[t]
-        tree_masks = masks[root - node_start[first_tree] :]
-        n_leaves = 0
-        stack[0] = 0
-        depth = 1
-        # From left to right. A node whose left branch is done is marked on the stack by its complement.
-        while depth > 0:
-            node = stack[depth - 1]
-            if node < 0:
-                node = ~node
-                # `masks` holds the number of the first leaf of the left branch so far
-                first = tree_masks[node]
-                tree_masks[node] = _ALL_LEAVES ^ (((np.uint64(1) << np.uint64(n_leaves)) - np.uint64(1))
-                                                  ^ ((np.uint64(1) << first) - np.uint64(1)))  # fmt: skip
-                stack[depth - 1] = right[root + node]
-            elif feature[root + node] >= 0:
-                tree_masks[node] = n_leaves
-                stack[depth - 1] = ~node
-                stack[depth] = left[root + node]
-                depth += 1
-            else:
-                leaf_values[t - first_tree, n_leaves] = value[root + node]
-                n_leaves += 1
-                depth -= 1
+        root = nodes.node_start[t]
+        depth = _symmetric_depth(nodes, root, nodes.node_start[t + 1] - root)
+        if depth >= 0:
+            plan.way[t - first_tree] = depth
+        elif (nodes.node_start[t + 1] - root + 1) // 2 > _MOST_LEAVES:
+            plan.way[t - first_tree] = _BY_WALKING
+        else:
+            plan.way[t - first_tree] = _BY_MASKS
+            _number_leaves(nodes, root, plan.mask[root - first_node :], plan.leaf_row[t - first_tree], stack)
+
+
+@part_of_kernel
+def _symmetric_depth(nodes, root, n_nodes):
+    """Depth of a tree whose nodes are numbered level by level and split alike on every level; -1 for another one."""
+    depth = 0
+    while 2 ** (depth + 1) - 1 < n_nodes:
+        depth += 1
+    if 2 ** (depth + 1) - 1 != n_nodes:
+        return -1
+    for level in range(depth):
+        first = root + 2**level - 1
+        for node in range(first, first + 2**level):
+            alike = (
+                nodes.feature[node] == nodes.feature[first]
+                and nodes.feature[node] >= 0
+                and nodes.threshold[node] == nodes.threshold[first]
+                and nodes.missing_left[node] == nodes.missing_left[first]
+                and nodes.left[node] == 2 * (node - root) + 1
+                and nodes.right[node] == 2 * (node - root) + 2
+            )
+            if not alike:
+                return -1
+    return depth
+
+
+@part_of_kernel
+def _number_leaves(nodes, root, masks, leaf_row, stack):
+    """For inner nodes the leaves that stay if a row goes right, and the rows of the leaves from the left."""
+    feature, left, right = nodes.feature, nodes.left, nodes.right
+    n_leaves = 0
+    stack[0] = 0
+    depth = 1
+    # From left to right. A node whose left branch is done is marked on the stack by its complement.
+    while depth > 0:
+        node = stack[depth - 1]
+        if node < 0:
+            node = ~node
+            # `masks` holds the number of the first leaf of the left branch so far
+            first = masks[node]
+            masks[node] = _ALL_LEAVES ^ (((np.uint64(1) << np.uint64(n_leaves)) - np.uint64(1))
+                                         ^ ((np.uint64(1) << first) - np.uint64(1)))  # fmt: skip
+            stack[depth - 1] = right[root + node]
+        elif feature[root + node] >= 0:
+            masks[node] = n_leaves
+            stack[depth - 1] = ~node
+            stack[depth] = left[root + node]
+            depth += 1
+        else:
+            leaf_row[n_leaves] = left[root + node]
+            n_leaves += 1
+            depth -= 1
 
 
 @kernel
-def _mask_blocks(nodes, first_tree, last_tree, used, columns, masks, leaf_values, X, scores, first_block, last_block):
+def _add_blocks(nodes, plan, first_tree, last_tree, X, scores, first_block, last_block):
     """Add trees first_tree..last_tree to the scores of some blocks of rows, `_ROWS_AT_ONCE` rows together."""
-    node_start, plus, minus, feature, threshold, missing_left, _, _, _ = nodes
+    node_start, threshold, missing_left = nodes.node_start, nodes.threshold, nodes.missing_left
+    way, column, mask, leaf_row = plan.way, plan.column, plan.mask, plan.leaf_row
     first_node = node_start[first_tree]
-    values = np.empty((used.size, _ROWS_AT_ONCE))
-    sums = np.empty((scores.shape[1], _ROWS_AT_ONCE))
-    leaves = np.empty(_ROWS_AT_ONCE, dtype=np.uint64)
+    values = np.empty((plan.used.size, _ROWS_AT_ONCE))
+    words = np.empty(_ROWS_AT_ONCE, dtype=np.uint64)
+    leaves = np.empty(_ROWS_AT_ONCE, dtype=np.int64)
     last_row = min(last_block * ROWS_PER_BLOCK, X.shape[0])
     for start in range(first_block * ROWS_PER_BLOCK, last_row, _ROWS_AT_ONCE):
         n = min(_ROWS_AT_ONCE, last_row - start)
-        _turn(X, used, scores, start, n, values, sums)
+        _turn(X, plan.used, start, n, values)
         for t in range(first_tree, last_tree):
-            leaves[:] = _ALL_LEAVES
-            for node in range(node_start[t], node_start[t + 1]):
-                if feature[node] >= 0:
-                    column = columns[node - first_node]
-                    mask = masks[node - first_node]
-                    _strike_out(values, column, threshold[node], missing_left[node], mask, leaves)
-            _add_leaves(leaf_values, t - first_tree, leaves, sums, plus[t], minus[t])
-        for i in range(n):
-            for k in range(sums.shape[0]):
-                scores[start + i, k] = sums[k, i]
+            root = node_start[t]
+            if way[t - first_tree] >= 0:
+                leaves[:] = 0
+                for level in range(way[t - first_tree]):
+                    node = root + 2**level - 1
+                    _look_up_level(values, column[node - first_node], threshold[node], missing_left[node], leaves)
+            elif way[t - first_tree] == _BY_MASKS:
+                words[:] = _ALL_LEAVES
+                for node in range(root, node_start[t + 1]):
+                    if nodes.feature[node] >= 0:
+                        here = node - first_node
+                        _strike_out(values, column[here], threshold[node], missing_left[node], mask[here], words)
+                for i in range(n):
+                    leaves[i] = leaf_row[t - first_tree, lowest_bit(words[i])]
+            else:
+                for i in range(n):
+                    leaves[i] = _walk_down(nodes, t, X, start + i)
+            _add_leaves(nodes, t, leaves, n, start, scores)
 
 
 @part_of_kernel
-def _turn(X, used, scores, start, n, values, sums):
-    """Copy the used features and the scores of `n` rows, feature by feature and class by class."""
+def _turn(X, used, start, n, values):
+    """Copy the used features of `n` rows, feature by feature."""
     for i in range(n):
         for j in range(used.size):
             values[j, i] = X[start + i, used[j]]
-        for k in range(sums.shape[0]):
-            sums[k, i] = scores[start + i, k]
     for i in range(n, _ROWS_AT_ONCE):
         values[:, i] = 0.0
-        sums[:, i] = 0.0
 
 
 @part_of_kernel
-def _strike_out(values, column, threshold, missing_left, mask, leaves):
+def _look_up_level(values, column, threshold, missing_left, leaves):
+    """Append the bit of one level to the numbers of the leaves; a comparison with NaN is false."""
+    if missing_left:
+        for i in range(_ROWS_AT_ONCE):
+            leaves[i] = 2 * leaves[i] + (values[column, i] > threshold)
+    else:
+        for i in range(_ROWS_AT_ONCE):
+            leaves[i] = 2 * leaves[i] + 1 - (values[column, i] <= threshold)
+
+
+@part_of_kernel
+def _strike_out(values, column, threshold, missing_left, mask, words):
     """Apply the mask to the rows that go right; as a comparison with NaN is false, missing values need no test."""
     if missing_left:
         for i in range(_ROWS_AT_ONCE):
-            leaves[i] &= mask if values[column, i] > threshold else _ALL_LEAVES
+            words[i] &= mask if values[column, i] > threshold else _ALL_LEAVES
     else:
         for i in range(_ROWS_AT_ONCE):
-            leaves[i] &= _ALL_LEAVES if values[column, i] <= threshold else mask
+            words[i] &= _ALL_LEAVES if values[column, i] <= threshold else mask
 
 
 @part_of_kernel
-def _add_leaves(leaf_values, tree, leaves, sums, k, b):
-    """Add the value of each row's leaf, the lowest bit, to class k and subtract it from class b."""
-    for i in range(_ROWS_AT_ONCE):
-        value = leaf_values[tree, lowest_bit(leaves[i])]
-        sums[k, i] += value
-        if b >= 0:
-            sums[b, i] -= value
+def _add_leaves(nodes, t, leaves, n, start, scores):
+    """Add the values of each row's leaf."""
+    first, value_start = nodes.class_start[t], nodes.value_start[t]
+    width = nodes.class_start[t + 1] - first
+    classes, values = nodes.classes, nodes.values
+    if width == 2:
+        k, b = classes[first], classes[first + 1]
+        for i in range(n):
+            value = value_start + 2 * leaves[i]
+            scores[start + i, k] += values[value]
+            scores[start + i, b] += values[value + 1]
+    elif width == scores.shape[1]:  # all classes, in their order: see `check_trees`
+        for i in range(n):
+            value = value_start + leaves[i] * width
+            for k in range(width):
+                scores[start + i, k] += values[value + k]
+    else:
+        for i in range(n):
+            _add_values(nodes, t, leaves[i], scores, start + i)
