@@ -22,12 +22,21 @@ from abc_plugins.core.schedule import CLASSIC
 LEAF = -1
 """In place of a feature: the node is a leaf."""
 
+THRESHOLD = -1
+"""In place of a set: the node has a threshold, or is a leaf."""
+
+SET_WORDS = 4
+"""Words of 64 bits of a set: categories are numbered from 0 to 255."""
+
+NO_SETS = np.empty((0, SET_WORDS), dtype=np.uint64)
+
 
 @dataclass(frozen=True)
 class Tree:
     """One tree; arrays have one entry per node unless said otherwise, and node 0 is the root.
 
-    A sample goes left if its value is <= threshold, or if it is missing and `missing_left` is set.
+    A sample goes left if its value is <= threshold, or if it is missing and `missing_left` is set. Where a node has a set
+    of categories instead, a sample goes left if its category is one of them.
 
     Attributes
     ----------
@@ -37,6 +46,8 @@ class Tree:
         Column of the split, LEAF for a leaf.
     threshold : array of float64
     missing_left : array of bool
+    left_set : array of int32
+        Row of `sets`, THRESHOLD for a node without a set.
     left, right : array of int32
         Children; a child's number is larger than its parent's. For a leaf, `left` is its row of `values`: leaves are
         counted in the order of their nodes. `right` is 0 there.
@@ -46,17 +57,21 @@ class Tree:
         Total weight of the training samples in the node (their number if there are no weights).
     values : array of float64, shape (n_leaves, n_entries)
         What a leaf adds to the scores of `classes`, shrinkage included.
+    sets : array of uint64, shape (n_sets, SET_WORDS)
+        Bit c of a set says whether category c goes left.
     """
 
     classes: Integers
     feature: Integers
     threshold: Floats
     missing_left: Booleans
+    left_set: Integers
     left: Integers
     right: Integers
     gain: Floats
     weight: Floats
     values: Floats
+    sets: AnyArray
 
     @property
     def is_pair(self) -> bool:
@@ -84,25 +99,28 @@ class Tree:
 
 
 def pair_tree(plus: int, minus: int, value: Floats, **nodes: AnyArray) -> Tree:
-    """Make a tree of a class and its base class (CLASSIC: none) from one value per node."""
+    """Make a tree of a class and its base class (CLASSIC: none) from one value per node; there are no sets."""
     leaf = nodes["feature"] == LEAF
     classes = [plus] if minus == CLASSIC else [plus, minus]
     left = np.where(leaf, np.cumsum(leaf) - 1, nodes["left"]).astype(np.int32)
     values = np.outer(value[leaf], [1.0, -1.0][: len(classes)])
-    return Tree(classes=np.array(classes, dtype=np.int32), values=values, **{**nodes, "left": left})
+    nodes = {**nodes, "left": left, "left_set": np.full(leaf.size, THRESHOLD, dtype=np.int32)}
+    return Tree(classes=np.array(classes, dtype=np.int32), values=values, sets=NO_SETS, **nodes)
 
 
 def single_leaf(classes: Sequence[int], weight: float) -> Tree:
     """Make a tree that adds nothing."""
     zero = {name: np.zeros(1, dtype) for name, dtype in NODE_DTYPES.items()}
-    nodes = {**zero, "feature": np.array([LEAF], np.int32), "weight": np.array([weight])}
-    return Tree(classes=np.array(classes, dtype=np.int32), values=np.zeros((1, len(classes))), **nodes)
+    nodes = {**zero, "feature": zero["feature"] + LEAF, "left_set": zero["left_set"] + THRESHOLD}
+    nodes["weight"] = np.array([weight])
+    return Tree(classes=np.array(classes, dtype=np.int32), values=np.zeros((1, len(classes))), sets=NO_SETS, **nodes)
 
 
 NODE_DTYPES: dict[str, np.dtype[Any]] = {
     "feature": np.dtype(np.int32),
     "threshold": np.dtype(np.float64),
     "missing_left": np.dtype(np.bool_),
+    "left_set": np.dtype(np.int32),
     "left": np.dtype(np.int32),
     "right": np.dtype(np.int32),
     "gain": np.dtype(np.float64),
@@ -217,9 +235,12 @@ class FlatTrees:
         Tree t moves classes[class_start[t]] .. classes[class_start[t + 1] - 1].
     value_start : array of int64, shape (n_trees + 1,)
         Where the values of tree t begin, leaf by leaf.
+    set_start : array of int64, shape (n_trees + 1,)
+        Where the words of the sets of tree t begin.
     classes : array of int32
     values : array of float64
-    feature, threshold, missing_left, left, right, gain, weight : arrays of shape (n_nodes,)
+    sets : array of uint64
+    feature, threshold, missing_left, left_set, left, right, gain, weight : arrays of shape (n_nodes,)
         As in `Tree`.
     """
 
@@ -227,11 +248,14 @@ class FlatTrees:
     node_start: AnyArray
     class_start: AnyArray
     value_start: AnyArray
+    set_start: AnyArray
     classes: Integers
     values: Floats
+    sets: AnyArray
     feature: Integers
     threshold: Floats
     missing_left: Booleans
+    left_set: Integers
     left: Integers
     right: Integers
     gain: Floats
@@ -256,6 +280,7 @@ class FlatTrees:
             node_start=_starts([tree.feature.size for tree in trees]),
             class_start=_starts([tree.classes.size for tree in trees]),
             value_start=_starts([tree.values.size for tree in trees]),
+            set_start=_starts([tree.sets.size for tree in trees]),
             **{
                 name: _concatenate([getattr(tree, name).reshape(-1) for tree in trees], dtype)
                 for name, dtype in FLAT_DTYPES.items()
@@ -278,7 +303,7 @@ class FlatTrees:
         """The first `n_rounds` rounds; arrays are views."""
         n_trees = self.round_start[n_rounds]
         starts = {name: getattr(self, name)[: n_trees + 1] for name in START_FIELDS[1:]}
-        stops = {"node_start": NODE_DTYPES, "class_start": ["classes"], "value_start": ["values"]}
+        stops = {"node_start": list(NODE_DTYPES), "class_start": ["classes"], "value_start": ["values"], "set_start": ["sets"]}
         arrays = {name: getattr(self, name)[: starts[by][-1]] for by, names in stops.items() for name in names}
         return FlatTrees(round_start=self.round_start[: n_rounds + 1], **starts, **arrays)
 
@@ -292,13 +317,15 @@ class FlatTrees:
         nodes = slice(self.node_start[t], self.node_start[t + 1])
         classes = self.classes[self.class_start[t] : self.class_start[t + 1]]
         values = self.values[self.value_start[t] : self.value_start[t + 1]].reshape(-1, classes.size)
-        return Tree(classes=classes, values=values, **{name: getattr(self, name)[nodes] for name in NODE_DTYPES})
+        sets = self.sets[self.set_start[t] : self.set_start[t + 1]].reshape(-1, SET_WORDS)
+        return Tree(classes=classes, values=values, sets=sets, **{name: getattr(self, name)[nodes] for name in NODE_DTYPES})
 
 
-START_FIELDS = ("round_start", "node_start", "class_start", "value_start")
+START_FIELDS = ("round_start", "node_start", "class_start", "value_start", "set_start")
 FLAT_DTYPES: dict[str, np.dtype[Any]] = {
     "classes": np.dtype(np.int32),
     "values": np.dtype(np.float64),
+    "sets": np.dtype(np.uint64),
     **NODE_DTYPES,
 }
 """Arrays of `FlatTrees` other than those that say where trees start."""

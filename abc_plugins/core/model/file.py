@@ -4,12 +4,12 @@ Layout, all numbers little-endian:
 
     8 bytes   magic
     4 + 4     format version, size of the header in bytes
-    5 x 8     number of rounds, trees, nodes, classes of all trees, and leaf values (version 1: the first three)
+    6 x 8     number of rounds, trees, nodes, classes of all trees, leaf values, words of sets (version 1: the first three)
     header    JSON, padded with spaces to a multiple of 8 bytes
     arrays    those of `FlatTrees`, widest items first
     4 bytes   CRC-32 of everything before
 
-Version 1 knew only trees of one class, or of two with opposite values: `plus`, `minus` and one value per node.
+Version 1 knew only trees of one class, or of two with opposite values, and no sets: `plus`, `minus` and one value per node.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MAGIC = b"\x89ABC\r\n\x1a\n"
 """Not text, and damaged by every conversion of line ends, so that such damage is noticed at once."""
 
 _PREAMBLE = struct.Struct("<8sII")
-_COUNTS = {1: struct.Struct("<3Q"), 2: struct.Struct("<5Q")}
+_COUNTS = {1: struct.Struct("<3Q"), 2: struct.Struct("<6Q")}
 _CHECKSUM = struct.Struct("<I")
 CHECKSUM_SIZE = _CHECKSUM.size
 
@@ -52,6 +52,7 @@ class _Sizes:
     n_nodes: int
     n_classes: int = 0
     n_values: int = 0
+    n_words: int = 0
 
     def layout(self, version: int) -> Iterator[tuple[str, np.dtype[Any], int]]:
         """Name, dtype in the file and length of every array, in the order of the file."""
@@ -71,11 +72,14 @@ class _Sizes:
                 ("node_start", "<i8", self.n_trees + 1),
                 ("class_start", "<i8", self.n_trees + 1),
                 ("value_start", "<i8", self.n_trees + 1),
+                ("set_start", "<i8", self.n_trees + 1),
                 ("values", "<f8", self.n_values),
+                ("sets", "<u8", self.n_words),
                 ("threshold", "<f8", self.n_nodes),
                 ("gain", "<f8", self.n_nodes),
                 ("weight", "<f8", self.n_nodes),
                 ("classes", "<i4", self.n_classes),
+                ("left_set", "<i4", self.n_nodes),
             ),
         }
         of_all = (
@@ -148,7 +152,8 @@ def from_bytes(data: bytes) -> tuple[dict[str, Any], FlatTrees]:
 
 
 def _chunks(header: Mapping[str, Any], trees: FlatTrees) -> Iterator[bytes | memoryview]:
-    sizes = _Sizes(trees.n_rounds, trees.n_trees, trees.feature.size, trees.classes.size, trees.values.size)
+    n_items = (array.size for array in (trees.feature, trees.classes, trees.values, trees.sets))
+    sizes = _Sizes(trees.n_rounds, trees.n_trees, *n_items)
     check_header(header, sizes.n_rounds)
     check_trees(trees, len(header["classes"]), int(header["n_features"]))
     text = encode_header(header)

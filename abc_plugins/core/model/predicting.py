@@ -44,18 +44,22 @@ class Nodes(NamedTuple):
 
     Attributes
     ----------
-    node_start, class_start, value_start, classes, values, feature, threshold, missing_left, left, right : arrays
+    node_start, class_start, value_start, set_start : arrays
+    classes, values, sets, feature, threshold, missing_left, left_set, left, right : arrays
         See `FlatTrees`.
     """
 
     node_start: AnyArray
     class_start: AnyArray
     value_start: AnyArray
+    set_start: AnyArray
     classes: Integers
     values: Floats
+    sets: AnyArray
     feature: Integers
     threshold: Floats
     missing_left: Booleans
+    left_set: Integers
     left: Integers
     right: Integers
 
@@ -135,6 +139,15 @@ def _add_values(nodes, t, row, scores, i):
         scores[i, nodes.classes[first + j]] += nodes.values[value + j]
 
 
+@part_of_kernel
+def _is_in_set(sets, first_word, x, missing_left):
+    """Whether a category goes left; what is no category's number is as good as missing."""
+    if not 0.0 <= x < 256.0:
+        return missing_left
+    category = np.int64(x)
+    return (sets[first_word + (category >> 6)] >> np.uint64(category & 63)) & np.uint64(1) != 0
+
+
 @kernel
 def _walk_blocks(nodes, first_tree, last_tree, X, scores, first_block, last_block):
     """Add trees first_tree..last_tree to the scores of some blocks of rows, walking down row by row."""
@@ -149,12 +162,15 @@ def _walk_blocks(nodes, first_tree, last_tree, X, scores, first_block, last_bloc
 @part_of_kernel
 def _walk_down(nodes, t, X, i):
     """Row of the values of the leaf that sample `i` reaches."""
-    _, _, _, _, _, feature, threshold, missing_left, left, right = nodes
-    root = nodes.node_start[t]
+    node_start, _, _, set_start, _, _, sets, feature, threshold, missing_left, left_set, left, right = nodes
+    root = node_start[t]
     node = root
     while feature[node] >= 0:
         x = X[i, feature[node]]
-        goes_left = x <= threshold[node] or (x != x and missing_left[node])
+        if left_set[node] >= 0:
+            goes_left = _is_in_set(sets, set_start[t] + 4 * left_set[node], x, missing_left[node])
+        else:
+            goes_left = x <= threshold[node] or (x != x and missing_left[node])
         node = root + (left[node] if goes_left else right[node])
     return left[node]
 
@@ -192,6 +208,7 @@ def _symmetric_depth(nodes, root, n_nodes):
                 and nodes.feature[node] >= 0
                 and nodes.threshold[node] == nodes.threshold[first]
                 and nodes.missing_left[node] == nodes.missing_left[first]
+                and nodes.left_set[node] == nodes.left_set[first]
                 and nodes.left[node] == 2 * (node - root) + 1
                 and nodes.right[node] == 2 * (node - root) + 2
             )
@@ -231,7 +248,7 @@ def _number_leaves(nodes, root, masks, leaf_row, stack):
 @kernel
 def _add_blocks(nodes, plan, first_tree, last_tree, X, scores, first_block, last_block):
     """Add trees first_tree..last_tree to the scores of some blocks of rows, `_ROWS_AT_ONCE` rows together."""
-    node_start, threshold, missing_left = nodes.node_start, nodes.threshold, nodes.missing_left
+    node_start, threshold, missing_left, left_set = nodes.node_start, nodes.threshold, nodes.missing_left, nodes.left_set
     way, column, mask, leaf_row = plan.way, plan.column, plan.mask, plan.leaf_row
     first_node = node_start[first_tree]
     values = np.empty((plan.used.size, _ROWS_AT_ONCE))
@@ -247,13 +264,27 @@ def _add_blocks(nodes, plan, first_tree, last_tree, X, scores, first_block, last
                 leaves[:] = 0
                 for level in range(way[t - first_tree]):
                     node = root + 2**level - 1
-                    _look_up_level(values, column[node - first_node], threshold[node], missing_left[node], leaves)
+                    here = column[node - first_node]
+                    if left_set[node] >= 0:
+                        first_word = nodes.set_start[t] + 4 * left_set[node]
+                        for i in range(n):
+                            is_left = _is_in_set(nodes.sets, first_word, values[here, i], missing_left[node])
+                            leaves[i] = 2 * leaves[i] + 1 - is_left
+                    else:
+                        _look_up_level(values, here, threshold[node], missing_left[node], leaves)
             elif way[t - first_tree] == _BY_MASKS:
                 words[:] = _ALL_LEAVES
                 for node in range(root, node_start[t + 1]):
                     if nodes.feature[node] >= 0:
                         here = node - first_node
-                        _strike_out(values, column[here], threshold[node], missing_left[node], mask[here], words)
+                        if left_set[node] >= 0:
+                            first_word = nodes.set_start[t] + 4 * left_set[node]
+                            for i in range(n):
+                                x = values[column[here], i]
+                                if not _is_in_set(nodes.sets, first_word, x, missing_left[node]):
+                                    words[i] &= mask[here]
+                        else:
+                            _strike_out(values, column[here], threshold[node], missing_left[node], mask[here], words)
                 for i in range(n):
                     leaves[i] = leaf_row[t - first_tree, lowest_bit(words[i])]
             else:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from abc_plugins.core.model.ensemble import LEAF, FlatTrees
+from abc_plugins.core.model.ensemble import LEAF, SET_WORDS, THRESHOLD, FlatTrees
 from abc_plugins.core.runtime.arrays import AnyArray, Booleans
 from abc_plugins.core.schedule import CLASSIC
 
@@ -32,7 +32,9 @@ def check_trees(trees: FlatTrees, n_classes: int, n_features: int) -> None:
     _check_starts("node_start", trees.node_start, trees.feature.size, smallest=1)
     _check_starts("class_start", trees.class_start, trees.classes.size, smallest=1)
     _check_starts("value_start", trees.value_start, trees.values.size, smallest=1)
+    _check_starts("set_start", trees.set_start, trees.sets.size, smallest=0)
     _check_classes(trees, n_classes)
+    _check_sets(trees)
     _refuse("feature", "a feature index or -1", (trees.feature < LEAF) | (trees.feature >= n_features))
     _check_children(trees)
     _check_numbers(trees)
@@ -65,6 +67,9 @@ def from_version_1(arrays: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
         "value_start": np.concatenate(([0], np.cumsum(n_leaves * (1 + has_base)))),
         "classes": np.stack([plus, minus], axis=1).reshape(-1)[np.stack([plus == plus, has_base], axis=1).reshape(-1)],
         "values": values,
+        "left_set": np.full(leaf.size, THRESHOLD, dtype=np.int32),
+        "set_start": np.zeros(plus.size + 1, dtype=np.int64),
+        "sets": np.empty(0, dtype=np.uint64),
     }
 
 
@@ -81,6 +86,15 @@ def _check_classes(trees: FlatTrees, n_classes: int) -> None:
     leaf = trees.feature == LEAF
     n_leaves = np.add.reduceat(leaf, trees.node_start[:-1], dtype=np.int64) if trees.n_trees else sizes
     _refuse("value_start", "one value for every leaf and class", np.diff(trees.value_start) != n_leaves * sizes)
+
+
+def _check_sets(trees: FlatTrees) -> None:
+    """Check that every set that a node names is there."""
+    n_words = np.diff(trees.set_start)
+    _refuse("set_start", f"in steps of {SET_WORDS} words", n_words % SET_WORDS != 0)
+    n_sets = np.repeat(n_words // SET_WORDS, np.diff(trees.node_start))
+    _refuse("left_set", "a row of the sets of the tree or -1", (trees.left_set < THRESHOLD) | (trees.left_set >= n_sets))
+    _refuse("left_set", "-1 for a leaf", (trees.feature == LEAF) & (trees.left_set != THRESHOLD))
 
 
 def _check_starts(name: str, starts: AnyArray, end: int, smallest: int) -> None:

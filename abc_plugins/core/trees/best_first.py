@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from abc_plugins.core.runtime.jit import kernel, part_of_kernel
+from abc_plugins.core.trees.categories import places_of, sort_categories
 from abc_plugins.core.trees.columns import feature_cells
-from abc_plugins.core.trees.fixedpoint import to_fixed_point
+from abc_plugins.core.trees.fixedpoint import scale_derivatives, to_fixed_point
 from abc_plugins.core.trees.histogram import build_histogram, subtract_histogram
 from abc_plugins.core.trees.splitting import SMALLEST_RELATIVE_GAIN, find_best_split
 from abc_plugins.core.trees.workspace import DONE, SPLIT, SUM, SUMMED
@@ -30,7 +31,7 @@ def sum_cells(cells, rows):
 @kernel
 def start_tree(n_rows, z, wh, usable, rules, work, nodes):
     """Make the root, of the first `n_rows` samples of `work.rows` with the cell sums `z` and `wh`."""
-    _set_leaf(nodes, np.int64(0), np.int64(0), n_rows, z, wh, rules)
+    set_leaf(nodes, np.int64(0), np.int64(0), n_rows, z, wh, rules)
     nodes[0].slot = 0
     nodes[0].histogram = 0
     root_usable = work.usable[0]
@@ -76,6 +77,7 @@ def grow_trees(
         Those from `first` to `last` - 1 are filled in.
     first, last : int
     """
+    is_along = trees.z.shape[0] > 0
     for t in range(first, last):
         trees.n_nodes[t] = _grow_tree(
             columns,
@@ -85,8 +87,12 @@ def grow_trees(
             units,
             trees.plus[t],
             trees.minus[t],
+            trees.z[t] if is_along else trees.z.reshape(-1),
+            trees.h[t] if is_along else trees.h.reshape(-1),
             n_rows,
             trees.usable[t],
+            trees.sorts[t],
+            trees.places[t],
             trees.max_leaves[t],
             rules,
             rows_alone,
@@ -105,8 +111,12 @@ def _grow_tree(
     units,
     plus,
     minus,
+    z_along,
+    h_along,
     n_rows,
     usable,
+    sorts,
+    places,
     max_leaves,
     rules,
     rows_alone,
@@ -116,9 +126,12 @@ def _grow_tree(
 ):
     alone = n_rows <= rows_alone
     if alone:
-        to_fixed_point(
-            probabilities, labels, weights, units, plus, minus, rules.hessian_bits, work.cell_units, work.cells
-        )
+        if z_along.size > 0:
+            scale_derivatives(z_along, h_along, units, rules.hessian_bits, work.cell_units, work.cells)
+        else:
+            to_fixed_point(
+                probabilities, labels, weights, units, plus, minus, rules.hessian_bits, work.cell_units, work.cells
+            )
         if n_rows == labels.size:
             for j in range(n_rows):
                 work.rows[j] = j
@@ -149,6 +162,13 @@ def _grow_tree(
         else:
             if i > 0:
                 _derive_sibling(columns, nodes, i, work)
+            elif sorts.size > 0:
+                h_unit = work.cell_units[1]
+                sort_categories(
+                    work.order, sorts, columns.first_cell, columns.n_bins, work.histograms[0], rules, h_unit
+                )
+                for place in range(places.size):
+                    places[place] = work.order.place_of[place]
             _search(columns, nodes, n_nodes - 2 if i > 0 else 0, n_nodes, rules, work)
             step = SPLIT
     progress[0] = n_nodes
@@ -160,7 +180,7 @@ def _grow_tree(
 
 
 @part_of_kernel
-def _set_leaf(nodes, i, start, stop, z, wh, rules):
+def set_leaf(nodes, i, start, stop, z, wh, rules):
     """Make node `i` a leaf that has not been searched."""
     node = nodes[i]
     node.feature = -1
@@ -206,6 +226,7 @@ def _search(columns, nodes, first, last, rules, work):
             work.cell_units[0],
             work.cell_units[1],
             work.thresholds,
+            work.order,
         )
         node.split_gain = split.gain
         node.split_feature = split.feature
@@ -216,8 +237,13 @@ def _search(columns, nodes, first, last, rules, work):
 
 
 @kernel
-def _partition(codes, last_left, missing_left, missing_code, rows, rows_aside):
-    """Move the samples that go left to the front of `rows`, keeping the order on both sides; return their number."""
+def partition(codes, last_left, missing_left, missing_code, places, rows, rows_aside):
+    """Move the samples that go left to the front of `rows`, keeping the order on both sides; return their number.
+
+    With `places` the bins are in the order of these, see `categories`.
+    """
+    if places.size > 0:
+        return _partition_by_place(codes, last_left, missing_left, missing_code, places, rows, rows_aside)
     also_left = missing_code if missing_left else last_left
     n_left = np.uint64(0)  # unsigned: indices that could be negative take longer
     n_right = np.uint64(0)
@@ -237,21 +263,40 @@ def _partition(codes, last_left, missing_left, missing_code, rows, rows_aside):
 
 
 @part_of_kernel
+def _partition_by_place(codes, last_left, missing_left, missing_code, places, rows, rows_aside):
+    n_left = np.int64(0)
+    n_right = np.int64(0)
+    for j in range(rows.size):
+        row = rows[j]
+        code = codes[row]
+        if missing_left if code == missing_code else places[code] <= last_left:
+            rows[n_left] = row
+            n_left += 1
+        else:
+            rows_aside[n_right] = row
+            n_right += 1
+    for j in range(n_right):
+        rows[n_left + j] = rows_aside[j]
+    return n_left
+
+
+@part_of_kernel
 def _split_leaf(columns, nodes, parent, left, rules, work):
     """Split a leaf into the nodes `left` and `left` + 1."""
     node = nodes[parent]
     f = node.split_feature
-    n_left = _partition(
+    n_left = partition(
         columns.codes[f],
         node.split_bin,
         columns.has_missing[f] and node.split_missing_left,
         columns.n_bins[f],
+        places_of(work.order, f, columns.n_bins[f]),
         work.rows[node.start : node.stop],
         work.rows_aside,
     )
     middle = node.start + n_left
-    _set_leaf(nodes, left, node.start, middle, node.split_z, node.split_wh, rules)
-    _set_leaf(nodes, left + 1, middle, node.stop, node.z - node.split_z, node.wh - node.split_wh, rules)
+    set_leaf(nodes, left, node.start, middle, node.split_z, node.split_wh, rules)
+    set_leaf(nodes, left + 1, middle, node.stop, node.z - node.split_z, node.wh - node.split_wh, rules)
     node.feature = f
     node.bin = node.split_bin
     node.missing_left = node.split_missing_left
@@ -314,7 +359,7 @@ def write_leaf_ids(nodes, n_nodes, rows, first, last, leaf_ids):
 
 
 @kernel
-def send_down(columns, nodes, n_nodes, rows, rows_aside, units, rules, leaf_ids):
+def send_down(columns, nodes, n_nodes, rows, rows_aside, units, rules, order, leaf_ids):
     """Leaf of the samples that a tree was not grown from; their weight counts in the nodes that they reach.
 
     Parameters
@@ -326,6 +371,8 @@ def send_down(columns, nodes, n_nodes, rows, rows_aside, units, rules, leaf_ids)
         Those samples; work space.
     units : array of int64, shape (n_samples,)
     rules : SplitRules
+    order : CategoryOrder
+        That of the tree.
     leaf_ids : array of uint16, shape (n_samples,)
         Filled in.
     """
@@ -346,8 +393,9 @@ def send_down(columns, nodes, n_nodes, rows, rows_aside, units, rules, leaf_ids)
         else:
             f = node.feature
             missing_left = columns.has_missing[f] and node.missing_left
-            n_left = _partition(
-                columns.codes[f], node.bin, missing_left, columns.n_bins[f], rows[start:stop], rows_aside
+            places = places_of(order, f, columns.n_bins[f])
+            n_left = partition(
+                columns.codes[f], node.bin, missing_left, columns.n_bins[f], places, rows[start:stop], rows_aside
             )
             starts[node.left] = start
             stops[node.left] = starts[node.right] = start + n_left

@@ -10,13 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from abc_plugins.core.runtime.arrays import AnyArray, Bins, Floats
+from abc_plugins.core.runtime.arrays import AnyArray, Bins, Booleans, Floats
 from abc_plugins.core.runtime.jit import kernel
 from abc_plugins.core.runtime.parallel import Workers
 
 _FEATURES_AT_A_TIME = 8
 _ROWS_AT_A_TIME = 4096
 _GLANCE = 256
+_MOST_BINS = 255
+"""Every category has a bin of its own, whatever `max_bins` says."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ def _to_bins(column, edges, missing_bin, out):
 
 
 def bin_features(
-    X: AnyArray, weights: Floats | None, max_bins: int, workers: Workers
+    X: AnyArray, weights: Floats | None, max_bins: int, workers: Workers, is_categorical: Booleans | None = None
 ) -> tuple[list[FeatureBins], Bins]:
     """Find the bins of every feature and apply them.
 
@@ -149,6 +151,7 @@ def bin_features(
     weights : array of shape (n_samples,) or None
     max_bins : int
     workers : Workers
+    is_categorical : array of bool, shape (n_features,), optional
 
     Returns
     -------
@@ -163,7 +166,8 @@ def bin_features(
 
     def bin_some(first: int, _thread: int) -> None:
         for f, column in enumerate(_copy_columns(X[:, first : first + at_a_time]), start=first):
-            features[f] = _bin_column(column, weights, max_bins, bins[f])
+            of_column = _MOST_BINS if is_categorical is not None and is_categorical[f] else max_bins
+            features[f] = _bin_column(column, weights, of_column, bins[f])
 
     workers.over_items(range(0, n_features, at_a_time), bin_some)
     return features, bins

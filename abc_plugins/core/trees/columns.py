@@ -62,6 +62,8 @@ class Columns(NamedTuple):
     has_missing : array of bool
     default_bin : array of int32
         The bin without a cell, or STORED.
+    is_categorical : array of bool
+        Bins are categories.
     joint : JointColumns
     """
 
@@ -77,6 +79,7 @@ class Columns(NamedTuple):
     n_bins: Integers
     has_missing: Booleans
     default_bin: Integers
+    is_categorical: Booleans
     joint: JointColumns
 
 
@@ -96,13 +99,15 @@ def feature_cells(columns):
     return FeatureCells(columns.first_cell, columns.n_cells, columns.n_bins, columns.has_missing, columns.default_bin)
 
 
-def make_columns(features: Sequence[FeatureBins], bins: Bins) -> Columns:
-    """Lay out binned features, shape (n_features, n_samples)."""
+def make_columns(features: Sequence[FeatureBins], bins: Bins, is_categorical: Booleans | None = None) -> Columns:
+    """Lay out binned features, shape (n_features, n_samples); by default none is categorical."""
     kept = np.array([f for f, feature in enumerate(features) if feature.n_bins + feature.has_missing > 1], np.int32)
     codes = bins if kept.size == len(features) else np.ascontiguousarray(bins[kept])
     n_bins = np.array([features[f].n_bins for f in kept], dtype=np.int32)
     has_missing = np.array([features[f].has_missing for f in kept], dtype=np.bool_)
+    is_categorical = np.zeros(kept.size, dtype=np.bool_) if is_categorical is None else is_categorical[kept]
     default_bin = _default_bins(codes)
+    default_bin[is_categorical] = STORED  # every category has a place in the order of a tree
     n_cells = n_bins + has_missing - (default_bin != STORED)
     group_feature = _group_features(n_cells)
     first_cell = np.zeros(kept.size, dtype=np.int64)
@@ -124,6 +129,7 @@ def make_columns(features: Sequence[FeatureBins], bins: Bins) -> Columns:
         n_bins=n_bins,
         has_missing=has_missing,
         default_bin=default_bin,
+        is_categorical=is_categorical,
         joint=make_joint(codes, n_cells) if np.all(default_bin == STORED) else no_joint(),
     )
 

@@ -163,3 +163,27 @@ def scale_blocks(
         for i in range(stop - start):
             block_cells[i, 0] = _round(z[i] * z_scale)
             block_cells[i, 1] = (block_units[i] << hessian_bits) + _round(h[i] * h_scale)
+
+
+@kernel
+def scale_derivatives(z, h, units, hessian_bits, cell_units, cells):
+    """Write what every sample adds for one tree, from derivatives along a direction.
+
+    Parameters
+    ----------
+    z, h : arrays of shape (n_samples,)
+    units : array of int64, shape (n_samples,)
+    hessian_bits : int
+    cell_units : array of shape (2,)
+        Filled in: what one unit of the sums of z and of h is worth.
+    cells : array of int64, shape (n_samples, 2)
+        Filled in.
+    """
+    totals = np.empty((1, 2))
+    totals[0, 0], totals[0, 1] = _totals(z, h)
+    set_units(totals, hessian_bits, cell_units)
+    z_scale = 1.0 / cell_units[0] if cell_units[0] > 0.0 else 0.0  # a power of two
+    h_scale = 1.0 / cell_units[1] if cell_units[1] > 0.0 else 0.0
+    for i in range(z.size):
+        cells[i, 0] = _round(z[i] * z_scale)
+        cells[i, 1] = (units[i] << hessian_bits) + _round(h[i] * h_scale)

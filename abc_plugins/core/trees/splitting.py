@@ -8,18 +8,19 @@ import numpy as np
 
 from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats
 from abc_plugins.core.runtime.jit import kernel, part_of_kernel
+from abc_plugins.core.trees.categories import put_in_order
 from abc_plugins.core.trees.fixedpoint import to_float
 
 SMALLEST_RELATIVE_GAIN = 1e-9
 """A gain below this share of the node's own score is rounding noise."""
 
-_TIE = 1e-11
+TIE = 1e-11
 """Scores that differ by less than this share are equal but for rounding: the first one wins."""
 
 _NOT_ALLOWED = -1.0
 """Score of a threshold that leaves a child too small."""
 
-_MOST_LAMBDA = 1e150
+MOST_LAMBDA = 1e150
 """More, in units of the sums, is as good as infinite, and its square would be."""
 
 _BATCH = 1024
@@ -192,7 +193,7 @@ def _add_missing(left_z, left_wh, start, stop, missing_z, missing_wh):
 
 
 @part_of_kernel
-def _lay_out(features, f, hist, node_z, node_wh, usable, thresholds):
+def _lay_out(features, f, hist, node_z, node_wh, usable, thresholds, order):
     """Fill in the thresholds of features from `f` on, as many as fit.
 
     Returns
@@ -217,9 +218,13 @@ def _lay_out(features, f, hist, node_z, node_wh, usable, thresholds):
                 )
             present_z, present_wh = node_z - missing_z, node_wh - missing_wh
             start = stop
-            stop = _sum_from_left(
-                hist, first_cell[f], n_bins[f], default_bin[f], present_z, present_wh, left_z, left_wh, start
-            )
+            if order.is_sorted[f]:
+                put_in_order(order, f, hist, first_cell[f], n_bins[f])
+                stop = _sum_up(order.cells, np.int64(0), np.int64(n_bins[f]), left_z, left_wh, start)[2]
+            else:
+                stop = _sum_from_left(
+                    hist, first_cell[f], n_bins[f], default_bin[f], present_z, present_wh, left_z, left_wh, start
+                )
             if stop == start:  # all are missing here
                 usable[f] = False
                 f += 1
@@ -282,7 +287,7 @@ def _last_record(scores, start, stop, floor):
     best = -1
     for t in range(start, stop):
         if scores[t] > floor:
-            floor = scores[t] * (1.0 + _TIE)
+            floor = scores[t] * (1.0 + TIE)
             best = t
     return best
 
@@ -304,7 +309,7 @@ def _bin_of(hist, first_cell, n_bins, default_bin, present_left_wh, present_wh):
 
 
 @kernel
-def find_best_split(features, hist, node_z, node_wh, usable, rules, z_unit, h_unit, thresholds):
+def find_best_split(features, hist, node_z, node_wh, usable, rules, z_unit, h_unit, thresholds, order):
     """Search all features for the best split of a node.
 
     Parameters
@@ -320,6 +325,8 @@ def find_best_split(features, hist, node_z, node_wh, usable, rules, z_unit, h_un
     z_unit, h_unit : float
     thresholds : Thresholds
         Work space.
+    order : CategoryOrder
+        Of the features that it sorts, `bin` of the split is a place in their order.
 
     Returns
     -------
@@ -328,7 +335,7 @@ def find_best_split(features, hist, node_z, node_wh, usable, rules, z_unit, h_un
     # Scores are computed in units of the sums; a tree without hessians has no unit of them.
     h_unit = h_unit if h_unit > 0.0 else 1.0
     below_unit = h_unit if rules.second_order else rules.weight_per_unit
-    reg_lambda = min(rules.reg_lambda / below_unit, _MOST_LAMBDA)
+    reg_lambda = min(rules.reg_lambda / below_unit, MOST_LAMBDA)
     min_hessian = (
         np.int64(min(np.ceil(rules.min_hessian / h_unit), rules.hessian_mask)) if rules.min_hessian > 0.0 else 0
     )
@@ -340,7 +347,7 @@ def find_best_split(features, hist, node_z, node_wh, usable, rules, z_unit, h_un
     with_missing = no_missing = False
     next_feature = np.int64(0)
     while next_feature < usable.size:
-        next_feature, n_stretches = _lay_out(features, next_feature, hist, node_z, node_wh, usable, thresholds)
+        next_feature, n_stretches = _lay_out(features, next_feature, hist, node_z, node_wh, usable, thresholds, order)
         stop = stretch_stop[n_stretches - 1] if n_stretches > 0 else 0
         _score_thresholds(left_z[:stop], left_wh[:stop], scores[:stop], node_z, node_wh, rules, reg_lambda, min_hessian)
         start = np.int64(0)
@@ -352,7 +359,7 @@ def find_best_split(features, hist, node_z, node_wh, usable, rules, z_unit, h_un
             allowed = allowed or largest >= 0.0
             if largest > floor:
                 t = _last_record(scores, start, stop, floor)
-                floor = scores[t] * (1.0 + _TIE)
+                floor = scores[t] * (1.0 + TIE)
                 best_score, best_feature, best_z, best_wh = scores[t], f, left_z[t], left_wh[t]
                 with_missing = stretch_missing_left[s]
                 no_missing = not with_missing and (s == 0 or stretch_feature[s - 1] != f)
@@ -374,14 +381,13 @@ def find_best_split(features, hist, node_z, node_wh, usable, rules, z_unit, h_un
             node_z,
             node_wh,
         )[1]
-    best_bin = _bin_of(
-        hist,
-        features.first_cell[f],
-        features.n_bins[f],
-        features.default_bin[f],
-        best_wh - missing_wh if with_missing else best_wh,
-        node_wh - missing_wh,
-    )
+    present_left_wh = best_wh - missing_wh if with_missing else best_wh
+    first_cell, n_bins, default_bin = features.first_cell[f], features.n_bins[f], features.default_bin[f]
+    if order.is_sorted[f]:
+        put_in_order(order, f, hist, first_cell, n_bins)
+        best_bin = _bin_of(order.cells, np.int64(0), n_bins, default_bin, present_left_wh, node_wh - missing_wh)
+    else:
+        best_bin = _bin_of(hist, first_cell, n_bins, default_bin, present_left_wh, node_wh - missing_wh)
     if no_missing:  # a missing value that turns up later goes with the heavier child
         with_missing = best_wh >> rules.hessian_bits >= (node_wh - best_wh) >> rules.hessian_bits
     gain = (best_score - node_score) * (z_unit * z_unit / below_unit)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
+from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats, Integers
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.trees.binning import bin_features
 from abc_plugins.core.trees.columns import Columns, make_columns
@@ -46,6 +46,12 @@ class TrainingData:
         """Raw thresholds of splits, given as indices into the features of `columns` and bins."""
         return self._edges[self._first_edge[features] + bins]
 
+    def bins_of_categories(self, feature: int) -> AnyArray:
+        """The bin of each of 256 categories, for a categorical feature given as index into those of `columns`."""
+        n_edges = self.columns.n_bins[feature] - 1
+        edges = self._edges[self._first_edge[feature] : self._first_edge[feature] + n_edges]
+        return np.searchsorted(edges, np.arange(256.0))
+
     def parts(self, n_parts: int) -> AnyArray:
         """Deal the samples out to `n_parts` parts, by a hash of their bins.
 
@@ -68,7 +74,13 @@ class TrainingData:
 
 
 def make_training_data(
-    X: AnyArray, labels: Integers, weights: Floats, n_classes: int, max_bins: int, workers: Workers
+    X: AnyArray,
+    labels: Integers,
+    weights: Floats,
+    n_classes: int,
+    max_bins: int,
+    workers: Workers,
+    is_categorical: Booleans | None = None,
 ) -> TrainingData:
     """Bin the samples.
 
@@ -80,10 +92,12 @@ def make_training_data(
         Positive; samples without weight must have been left out.
     n_classes, max_bins : int
     workers : Workers
+    is_categorical : array of bool, shape (n_features,), optional
+        Columns whose values are numbers of categories, from 0 to 254.
     """
     equal = bool(np.all(weights == weights[0]))
-    features, bins = bin_features(X, None if equal else weights, max_bins, workers)
-    columns = make_columns(features, bins)
+    features, bins = bin_features(X, None if equal else weights, max_bins, workers, is_categorical)
+    columns = make_columns(features, bins, is_categorical)
     # "All present values left, missing ones right" is a split at infinity.
     edges = [np.append(features[f].edges, np.inf) for f in columns.feature]
     first_edge = np.cumsum([0] + [e.size for e in edges])[:-1]

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats
+from abc_plugins.core.trees.categories import CategoryOrder, make_category_order
 from abc_plugins.core.trees.columns import Columns
 from abc_plugins.core.trees.splitting import Thresholds, make_thresholds
 
@@ -51,9 +52,15 @@ class RoundTrees(NamedTuple):
     Attributes
     ----------
     plus, minus : arrays of int64, shape (n_trees,)
-        Class and base class.
+        Class and base class; of no meaning for trees along directions.
+    z, h : arrays of float64, shape (n_trees, n_samples)
+        Derivatives along the direction of each tree; no rows for trees of a class and its base.
     usable : array of bool, shape (n_trees, n_split_features)
         Features to split on.
+    sorts : array of bool, shape (n_trees, n_split_features)
+        Categorical features whose categories a tree sorts, see `categories`.
+    places : array of uint8, shape (n_trees, n_places)
+        The place of every bin of those features.
     max_leaves : array of int64, shape (n_trees,)
         J, or fewer.
     nodes : array of NODE, shape (n_trees, 2 * num_leaves - 1)
@@ -64,7 +71,11 @@ class RoundTrees(NamedTuple):
 
     plus: AnyArray
     minus: AnyArray
+    z: Floats
+    h: Floats
     usable: Booleans
+    sorts: Booleans
+    places: AnyArray
     max_leaves: AnyArray
     nodes: AnyArray
     n_nodes: AnyArray
@@ -89,6 +100,9 @@ class WorkSpace(NamedTuple):
     thresholds : Thresholds
     progress : array of int64, shape (3,)
         Number of nodes, what is next (SPLIT and so on), and the node to sum.
+    level_gains : array of float64
+        Gain of every threshold of a feature over all nodes of a level, for symmetric trees.
+    order : CategoryOrder
     """
 
     cells: AnyArray
@@ -100,10 +114,12 @@ class WorkSpace(NamedTuple):
     usable: Booleans
     thresholds: Thresholds
     progress: AnyArray
+    level_gains: Floats
+    order: CategoryOrder
 
 
 def make_workspace(columns: Columns, num_leaves: int, n_histograms: int) -> WorkSpace:
-    """Allocate work space; `n_histograms` is `num_leaves`, or fewer but at least 3."""
+    """Allocate work space; for best-first growth `n_histograms` is `num_leaves`, or fewer but at least 3."""
     n_samples = columns.codes.shape[1]
     return WorkSpace(
         cells=np.empty((n_samples, 2), dtype=np.int64),
@@ -115,4 +131,6 @@ def make_workspace(columns: Columns, num_leaves: int, n_histograms: int) -> Work
         usable=np.empty((num_leaves, columns.feature.size), dtype=np.bool_),
         thresholds=make_thresholds(int(columns.n_bins.max(initial=0))),
         progress=np.zeros(3, dtype=np.int64),
+        level_gains=np.empty(2 * (int(columns.n_bins.max(initial=0)) + 1)),
+        order=make_category_order(columns.n_bins, columns.is_categorical),
     )

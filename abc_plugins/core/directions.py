@@ -1,0 +1,144 @@
+"""The schedule of directions: along which directions of class space the trees of the next round are grown.
+
+A direction is one number per class; adding a constant to it changes nothing. Class k against the rest is the direction e_k,
+class k against the base class b is e_k - e_b, and a random direction sets random groups of classes against each other.
+The options of the base-class schedule keep their meaning: `search` candidates are tried for each tree, `gap` rounds keep the
+directions of a search, and `warmup` classic rounds come first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from abc_plugins.core.runtime.arrays import Floats
+from abc_plugins.core.runtime.checks import check_integer
+from abc_plugins.core.schedule import check_search
+
+_CLASSES_PER_TREE = 4
+_MOST_TREES = 16
+"""A round has one tree for so many classes, but not too many: they are all grown from the same probabilities."""
+
+
+def default_trees_per_round(n_classes: int) -> int:
+    """Trees of a round: as many as make about 300 rounds enough for any number of classes."""
+    return max(1, min(round(n_classes / _CLASSES_PER_TREE), _MOST_TREES))
+
+
+@dataclass(frozen=True)
+class DirectionPlan:
+    """What the next round grows.
+
+    Attributes
+    ----------
+    candidates : array of shape (n_candidates, n_trees, n_classes)
+        For each tree some directions to choose from, see `DirectionSchedule.choose`; for a classic round one each.
+    is_classic : bool
+        Tree k is of class k alone.
+    """
+
+    candidates: Floats
+    is_classic: bool
+
+
+class DirectionSchedule:
+    """Decide the directions of every round.
+
+    Parameters
+    ----------
+    n_classes : int
+        K, at least 2.
+    trees_per_round : int
+        Trees grown side by side from the same probabilities.
+    search : int or "all", default=1
+        s: directions to try for each tree; "all" tries K.
+    gap : int, default=0
+        g: after a search, keep its directions for this many rounds.
+    warmup : int, default=0
+        w: classic rounds before the first search.
+    seed : int, default=0
+        Draws depend on nothing but this and the number of the round.
+
+    Examples
+    --------
+    >>> schedule = DirectionSchedule(3, trees_per_round=2, search=4)
+    >>> plan = schedule.plan()
+    >>> plan.candidates.shape
+    (4, 2, 3)
+    >>> schedule.record(plan.candidates[0])
+    >>> schedule.n_rounds
+    1
+    """
+
+    def __init__(
+        self,
+        n_classes: int,
+        *,
+        trees_per_round: int,
+        search: int | str = 1,
+        gap: int = 0,
+        warmup: int = 0,
+        seed: int = 0,
+    ) -> None:
+        self.n_classes = check_integer("n_classes", n_classes, minimum=2)
+        self.trees_per_round = check_integer("trees_per_round", trees_per_round, minimum=1)
+        self.search = check_search(search, None)
+        self.gap = check_integer("gap", gap, minimum=0)
+        self.warmup = check_integer("warmup", warmup, minimum=0)
+        self._seed = check_integer("seed", seed, minimum=0)
+        self.n_rounds = 0
+        self._kept: Floats | None = None
+
+    @property
+    def n_candidates(self) -> int:
+        """How many directions a search tries for each tree."""
+        return self.n_classes if self.search == "all" else int(self.search)
+
+    def plan(self) -> DirectionPlan:
+        """Say what the next round grows; asking changes nothing."""
+        if self.n_rounds < self.warmup:
+            return DirectionPlan(np.eye(self.n_classes)[None], is_classic=True)
+        since_search = (self.n_rounds - self.warmup) % (self.gap + 1)
+        if since_search > 0 and self._kept is not None:
+            return DirectionPlan(self._kept[None], is_classic=False)
+        return DirectionPlan(self.draw(self.n_rounds), is_classic=False)
+
+    def draw(self, round_index: int) -> Floats:
+        """Candidates of a search: Gaussian, with a mean of 0 and a mean square of 1 over the classes."""
+        random = np.random.default_rng([self._seed, round_index])
+        shape = (self.n_candidates, self.trees_per_round, self.n_classes)
+        directions = random.standard_normal(shape)
+        directions -= directions.mean(axis=-1, keepdims=True)
+        return directions / np.sqrt((directions**2).mean(axis=-1, keepdims=True))
+
+    @staticmethod
+    def choose(plan: DirectionPlan, root_gains: Floats) -> Floats:
+        """For each tree the candidate whose root gains most, the earlier one in a tie.
+
+        Parameters
+        ----------
+        plan : DirectionPlan
+        root_gains : array of shape (n_candidates, n_trees)
+
+        Returns
+        -------
+        directions : array of shape (n_trees, n_classes)
+        """
+        best = np.argmax(root_gains, axis=0)
+        return plan.candidates[best, np.arange(best.size)]
+
+    def record(self, directions: Floats) -> None:
+        """Note that a round was added to the model with these directions, shape (n_trees, n_classes)."""
+        if self.n_rounds >= self.warmup:
+            self._kept = directions if self.gap > 0 else None
+        self.n_rounds += 1
+
+    def get_state(self) -> dict[str, Floats]:
+        """What a schedule needs besides its parameters and the number of rounds to go on."""
+        return {} if self._kept is None else {"kept_directions": self._kept}
+
+    def set_state(self, n_rounds: int, state: dict[str, Floats]) -> None:
+        """Go on after `n_rounds` rounds, from what `get_state` returned then."""
+        self.n_rounds = n_rounds
+        self._kept = state.get("kept_directions")

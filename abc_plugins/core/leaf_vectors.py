@@ -1,0 +1,288 @@
+"""Leaf vectors: every leaf of a tree along a direction gets a Newton step for every class, one tree after the other.
+
+The state is one row of class probabilities per sample. A tree multiplies the row by exp(leaf vector) and normalises it: one
+exponential per leaf and class instead of one per sample and class. A probability is never smaller than `LEAST_PROBABILITY`,
+so that its logarithm stays the score of the class, up to a constant, and nothing has to be refreshed.
+
+A tree moves the probabilities only when the next pass over them needs it: each pass lets the tree before act on a row and
+reads the row while it is in the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
+from abc_plugins.core.runtime.jit import kernel, part_of_kernel
+from abc_plugins.core.runtime.parallel import Workers
+
+LEAST_PROBABILITY = 1e-290
+ALL_CLASSES = -1
+_LARGEST_EXPONENT = 600.0
+"""A larger step, up or down, would leave the range of a float64."""
+
+_LANES = 4
+"""Rows of probabilities have a multiple of so many entries, so that their sums have as many parts."""
+
+_MOST_CHUNKS = 16
+_ROWS_PER_CHUNK = 2**14
+"""Sums over the samples are made chunk by chunk; which chunks there are does not depend on the number of threads."""
+
+
+class VectorRules(NamedTuple):
+    """How a leaf vector is made from the sums of its leaf.
+
+    Attributes
+    ----------
+    factor : float
+        (K - 1) / K.
+    reg_lambda : float
+        Added to every sum of hessians.
+    clip : float
+        Largest absolute value before shrinkage.
+    learning_rate : float
+        Shrinkage, nu.
+    """
+
+    factor: float
+    reg_lambda: float
+    clip: float
+    learning_rate: float
+
+
+class ProbabilityRows:
+    """Class probabilities of the training samples, moved by one tree after the other.
+
+    Parameters
+    ----------
+    labels : array of int32, shape (n_samples,)
+    weights : array of float64, shape (n_samples,)
+    start : array of shape (n_classes,)
+        Probabilities before the first tree, the same for all samples.
+    max_leaves : int
+        No tree has more leaves.
+    workers : Workers
+    """
+
+    def __init__(self, labels: Integers, weights: Floats, start: Floats, max_leaves: int, workers: Workers) -> None:
+        self._labels, self._weights, self._workers = labels, weights, workers
+        self._n_classes = start.size
+        width = -(-start.size // _LANES) * _LANES
+        self._rows = np.empty((labels.size, width))
+        self._start = np.full(width, LEAST_PROBABILITY)
+        self._start[: start.size] = np.maximum(start, LEAST_PROBABILITY)
+        n_chunks = max(1, min(_MOST_CHUNKS, labels.size // _ROWS_PER_CHUNK))
+        self._bounds = [labels.size * chunk // n_chunks for chunk in range(n_chunks + 1)]
+        self._sums = np.empty((n_chunks, max_leaves, 2, width))
+        # The tree that has yet to act on the rows: the leaf of every sample, and what leaves multiply rows by.
+        self._growth = np.ones((max_leaves, width))
+        self._waiting: AnyArray = np.empty(0, dtype=np.uint16)
+        self._over_chunks(self._fill)
+
+    def _fill(self, _chunk: int, first: int, last: int) -> None:
+        self._rows[first:last] = self._start
+
+    @property
+    def probabilities(self) -> Floats:
+        """Probabilities of shape (n_samples, n_classes), after all trees."""
+        self._settle()
+        return self._rows[:, : self._n_classes]
+
+    def set_probabilities(self, probabilities: Floats) -> None:
+        """Go on from these, of shape (n_samples, n_classes)."""
+        self._waiting = self._waiting[:0]
+        self._rows[:, : self._n_classes] = probabilities
+
+    @property
+    def is_one_chunk(self) -> bool:
+        """Whether a pass over the rows is the work of a single thread."""
+        return len(self._bounds) == 2
+
+    def _over_chunks(self, work: Callable[[int, int, int], None]) -> None:
+        """Call `work(chunk, first, last)` for every chunk of samples."""
+        chunks = range(len(self._bounds) - 1)
+        self._workers.over_items(
+            chunks, lambda chunk, _thread: work(chunk, self._bounds[chunk], self._bounds[chunk + 1])
+        )
+
+    def _settle(self) -> None:
+        """Let the tree that waits act on the rows."""
+        if self._waiting.size:
+            self._over_chunks(lambda _chunk, first, last: _move(self._rows, self._growth, self._waiting, first, last))
+            self._waiting = self._waiting[:0]
+
+    def set_leaf_vectors(
+        self, leaves: AnyArray, n_leaves: int, weights: Floats, rules: VectorRules, only: int = ALL_CLASSES
+    ) -> Floats:
+        """Leaf vectors of the next tree, from the probabilities that the trees before it left.
+
+        Parameters
+        ----------
+        leaves : array of uint16, shape (n_samples,)
+            The leaf of every sample, from 0 to n_leaves - 1. Must not change until the next call.
+        n_leaves : int
+        weights : array of shape (n_samples,)
+            Samples of weight 0 do not count.
+        rules : VectorRules
+        only : int, default=ALL_CLASSES
+            The one class that a classic tree moves.
+
+        Returns
+        -------
+        values : array of shape (n_leaves, n_classes)
+        """
+        waiting = self._waiting
+
+        def add_up(chunk: int, first: int, last: int) -> None:
+            sums = self._sums[chunk, :n_leaves]
+            _sum_leaves(self._rows, self._labels, weights, waiting, self._growth, leaves, sums, first, last)
+
+        self._over_chunks(add_up)
+        sums = self._sums[:, :n_leaves]
+        sums = sums[0] if sums.shape[0] == 1 else sums.sum(axis=0)
+        values = np.empty((n_leaves, self._n_classes))
+        _newton_vectors(sums, rules, only, values)
+        self.move_by(leaves, values)
+        return values
+
+    def move_by(self, leaves: AnyArray, values: Floats) -> None:
+        """Let a tree with these leaf vectors act on the rows, in the next pass over them."""
+        _set_growth(values, self._growth)
+        self._waiting = leaves
+
+    def derive(self, directions: Floats, z: Floats, h: Floats) -> Floats:
+        """Derivatives along directions of class space.
+
+        Parameters
+        ----------
+        directions : array of shape (n_directions, n_classes)
+        z, h : arrays of shape (n_directions, n_samples)
+            Filled in: minus the weighted gradient of the loss along each direction, and its weighted curvature.
+
+        Returns
+        -------
+        class_losses : array of shape (n_classes,)
+            For every class the weighted log loss of its own samples.
+        """
+        padded = np.zeros((directions.shape[0], self._rows.shape[1]))
+        padded[:, : self._n_classes] = directions
+        waiting = self._waiting
+        losses = np.empty((len(self._bounds) - 1, self._n_classes))
+
+        def derive_chunk(chunk: int, first: int, last: int) -> None:
+            _derive(
+                self._rows, self._labels, self._weights, waiting, self._growth, padded, z, h, losses[chunk],
+                first, last,
+            )  # fmt: skip
+
+        self._over_chunks(derive_chunk)
+        self._waiting = self._waiting[:0]
+        return losses.sum(axis=0)
+
+
+@part_of_kernel
+def _move_row(row, growth):
+    """Multiply a row of probabilities by `growth`, and normalise it."""
+    for k in range(row.size):
+        row[k] *= growth[k]
+    # Four sums that do not wait for each other; LLVM may not change the order of additions by itself.
+    t0 = t1 = t2 = t3 = 0.0
+    for k in range(0, row.size, 4):
+        t0 += row[k]
+        t1 += row[k + 1]
+        t2 += row[k + 2]
+        t3 += row[k + 3]
+    scale = 1.0 / ((t0 + t1) + (t2 + t3))
+    for k in range(row.size):
+        row[k] = max(row[k] * scale, LEAST_PROBABILITY)
+
+
+@kernel
+def _move(rows, growth, waiting, first, last):
+    """Let a tree act on the samples first..last - 1."""
+    for i in range(first, last):
+        _move_row(rows[i], growth[waiting[i]])
+
+
+@kernel
+def _sum_leaves(rows, labels, weights, waiting, growth, leaves, sums, first, last):
+    """Let the tree before act on the samples first..last - 1, and sum r - p and p (1 - p) in every leaf."""
+    sums[:] = 0.0
+    for i in range(first, last):
+        row = rows[i]
+        if waiting.size > 0:
+            _move_row(row, growth[waiting[i]])
+        weight = weights[i]
+        residuals = sums[leaves[i], 0]
+        curvatures = sums[leaves[i], 1]
+        for k in range(row.size):
+            p = row[k]
+            residuals[k] -= weight * p
+            curvatures[k] += weight * p * (1.0 - p)
+        residuals[labels[i]] += weight
+
+
+@kernel
+def _newton_vectors(sums, rules, only, values):
+    """Clipped and shrunken Newton steps; 0 where the curvature vanishes.
+
+    Those of all classes sum to zero; with `only` all classes but that one stay where they are.
+    """
+    n_leaves, n_classes = values.shape
+    for leaf in range(n_leaves):
+        total = 0.0
+        for k in range(n_classes):
+            below = sums[leaf, 1, k] + rules.reg_lambda
+            step = rules.factor * sums[leaf, 0, k] / below if below > 0.0 else 0.0
+            step = rules.learning_rate * min(max(step, -rules.clip), rules.clip)
+            values[leaf, k] = step if only < 0 or k == only else 0.0
+            total += step
+        if only >= 0:
+            continue
+        for k in range(n_classes):
+            values[leaf, k] -= total / n_classes
+
+
+@kernel
+def _set_growth(values, growth):
+    """What leaf vectors multiply probabilities by."""
+    for leaf in range(values.shape[0]):
+        for k in range(values.shape[1]):
+            growth[leaf, k] = np.exp(min(max(values[leaf, k], -_LARGEST_EXPONENT), _LARGEST_EXPONENT))
+
+
+@kernel
+def _derive(rows, labels, weights, waiting, growth, directions, z, h, class_losses, first, last):
+    """Let the tree before act on the samples first..last - 1; their losses, and derivatives along the directions."""
+    class_losses[:] = 0.0
+    for i in range(first, last):
+        row = rows[i]
+        if waiting.size > 0:
+            _move_row(row, growth[waiting[i]])
+        weight, label, n_classes = weights[i], labels[i], row.size
+        class_losses[label] -= weight * np.log(row[label])
+        for t in range(directions.shape[0]):
+            # In units of v - v[label], which loses no digits where the label is almost certain.
+            direction = directions[t]
+            at_label = direction[label]
+            m0 = m1 = m2 = m3 = 0.0
+            q0 = q1 = q2 = q3 = 0.0
+            for k in range(0, n_classes, 4):
+                d0 = direction[k] - at_label
+                d1 = direction[k + 1] - at_label
+                d2 = direction[k + 2] - at_label
+                d3 = direction[k + 3] - at_label
+                m0 += row[k] * d0
+                m1 += row[k + 1] * d1
+                m2 += row[k + 2] * d2
+                m3 += row[k + 3] * d3
+                q0 += row[k] * d0 * d0
+                q1 += row[k + 1] * d1 * d1
+                q2 += row[k + 2] * d2 * d2
+                q3 += row[k + 3] * d3 * d3
+            mean = (m0 + m1) + (m2 + m3)
+            z[t, i] = -weight * mean
+            h[t, i] = weight * max((q0 + q1) + (q2 + q3) - mean * mean, 0.0)
