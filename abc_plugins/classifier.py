@@ -13,8 +13,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from abc_plugins.callbacks import CallbackList, early_stopping, log_evaluation
-from abc_plugins.core.booster import Booster
 from abc_plugins.core.model.ensemble import TreeEnsemble
+from abc_plugins.core.boosters import make_booster
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.checks import check_integer, check_real, fail
 from abc_plugins.core.runtime.parallel import Workers, resolve_n_jobs
@@ -135,21 +135,26 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        method: str = "abcrobustlogit",
+        method: str = "directional",
         n_estimators: int = 300,
-        learning_rate: float = 0.1,
+        learning_rate: float | None = None,
         num_leaves: int = 20,
+        tree_shape: str = "auto",
+        max_depth: int = 6,
+        trees_per_round: int | None = None,
         search: int | str = 1,
         gap: int = 0,
         warmup: int = 0,
         base_choice: str = "drawn",
-        min_samples_leaf: float = 10,
+        min_samples_leaf: float | None = None,
         pair_samples_per_leaf: float = 4.0,
         min_child_weight: float = 0.0,
-        reg_lambda: float = 0.0,
+        reg_lambda: float | None = None,
+        leaf_reg_lambda: float | None = None,
         leaf_clip: float | None = 50.0,
         leaf_values: str = "sequential",
         guard: bool = True,
+        start_scores: str | None = None,
         max_bins: int = 255,
         subsample: float = 1.0,
         colsample: float = 1.0,
@@ -165,6 +170,9 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
         self.num_leaves = num_leaves
+        self.tree_shape = tree_shape
+        self.max_depth = max_depth
+        self.trees_per_round = trees_per_round
         self.search = search
         self.gap = gap
         self.warmup = warmup
@@ -173,9 +181,11 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         self.pair_samples_per_leaf = pair_samples_per_leaf
         self.min_child_weight = min_child_weight
         self.reg_lambda = reg_lambda
+        self.leaf_reg_lambda = leaf_reg_lambda
         self.leaf_clip = leaf_clip
         self.leaf_values = leaf_values
         self.guard = guard
+        self.start_scores = start_scores
         self.max_bins = max_bins
         self.subsample = subsample
         self.colsample = colsample
@@ -245,7 +255,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
                 eval_sets = [held_out]
             data = make_training_data(values, codes, weights, classes.size, settings.max_bins, workers)
             run = train(
-                Booster(data, settings, workers),
+                make_booster(data, settings, workers),
                 settings.n_estimators,
                 eval_sets,
                 metrics,

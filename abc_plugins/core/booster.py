@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -19,19 +19,24 @@ from abc_plugins.core.leaves import (
     newton_steps,
     sum_leaves,
 )
-from abc_plugins.core.losses import LEAST_DERIVATIVE, centre, starting_class_losses, update_probabilities
+from abc_plugins.core.losses import (
+    LEAST_DERIVATIVE,
+    centre,
+    starting_class_losses,
+    starting_scores,
+    update_probabilities,
+)
 from abc_plugins.core.model.ensemble import FlatTrees, TreeEnsemble, single_leaf
+from abc_plugins.core.model.validation import ModelFormatError
 from abc_plugins.core.pairs import Pair, base_pairs, classic_pairs, distinct_pairs
 from abc_plugins.core.renewal import ROWS_WORTH_THREADS, LeafRenewal
+from abc_plugins.core.rounds import CONVERGED_MESSAGE, GUARD_MESSAGE, MAX_HALVINGS, draw_sample
 from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats, Integers
 from abc_plugins.core.runtime.parallel import ROWS_PER_BLOCK, Workers
-from abc_plugins.core.schedule import CLASSIC, PROBE_PARTS, BaseClassSchedule, RoundPlan
+from abc_plugins.core.schedule import CLASSIC, PROBE_EVERY, PROBE_PARTS, BaseClassSchedule, RoundPlan
 from abc_plugins.core.settings import Settings
 from abc_plugins.core.trees.round_grower import RoundGrower
 from abc_plugins.core.trees.training_data import TrainingData
-
-MAX_HALVINGS = 8
-"""How often the guard halves a step before it gives it up: 1/256 of the step is next to nothing."""
 
 _THREADS_PER_RENEWAL = 4
 """Growing a tree takes about this many times as long as setting its leaf values."""
@@ -71,26 +76,31 @@ class Booster:
             base_choice=settings.base_choice,
             adaptive=settings.is_adaptive,
         )
-        self.model = TreeEnsemble(data.n_classes, data.n_features)
+        start_scores = starting_scores(data.labels, data.weights, data.n_classes, settings.start_scores)
+        self.model = TreeEnsemble(data.n_classes, data.n_features, start_scores)
         self.train_loss: list[float] = []
         self.trees_grown = 0
         self.guarded_rounds = 0
-        self._is_solved = False
+        self._has_converged = False
         self._data = data
         self._settings = settings
         self._workers = workers
         self._grower = RoundGrower(data, settings, workers)
-        self._scores = np.zeros((data.n_classes, data.n_samples))
+        self._scores = np.empty((data.n_classes, data.n_samples))
         self._new_scores = np.empty_like(self._scores)
         self._probabilities = np.empty_like(self._scores)
-        workers.over_rows(data.n_samples, self._set_equal)  # the first touch of memory takes time
-        self._class_losses = starting_class_losses(data.labels, data.weights, data.n_classes)
+        workers.over_rows(data.n_samples, self._start)  # the first touch of memory takes time
+        self._class_losses = starting_class_losses(data.labels, data.weights, start_scores)
         # Rounding of the sum: samples of a weight that is lost in it are not waited for.
         self._converged_loss = LEAST_DERIVATIVE * data.n_classes * float(data.weights.sum())
 
-    def _set_equal(self, first_block: int, last_block: int) -> None:
-        """Give all classes of some blocks of samples the same probability."""
-        self._probabilities[:, first_block * ROWS_PER_BLOCK : last_block * ROWS_PER_BLOCK] = 1.0 / self._data.n_classes
+    def _start(self, first_block: int, last_block: int) -> None:
+        """Set scores and probabilities of some blocks of samples."""
+        start_scores = self.model.start_scores
+        exponentials = np.exp(start_scores - start_scores.max())
+        rows = slice(first_block * ROWS_PER_BLOCK, last_block * ROWS_PER_BLOCK)
+        self._scores[:, rows] = start_scores[:, None]
+        self._probabilities[:, rows] = (exponentials / exponentials.sum())[:, None]
 
     def run_round(self) -> FlatTrees:
         """Add one round to the model and return its trees."""
@@ -122,13 +132,15 @@ class Booster:
     def _add_nothing(self, plan: RoundPlan) -> FlatTrees:
         """Trees of a single leaf of value 0, now that no training sample has anything to gain."""
         data = self._data
-        if not self._is_solved:
-            _logger.info("The training loss is gone after %d rounds: further ones add nothing.", self.model.n_rounds)
-        self._is_solved = True
+        if not self._has_converged:
+            _logger.info(CONVERGED_MESSAGE, self.model.n_rounds)
+        self._has_converged = True
         pairs = classic_pairs(data.n_classes) if plan.is_classic else base_pairs(plan.candidates[0], data.n_classes)
         plus, minus = np.array(pairs).T
         weight = float(data.weights.sum())
-        leaves = [single_leaf(*pair, weight) for pair in zip(plus, self._lowered(minus), strict=True)]
+        lowered = self._lowered(minus)
+        moved = [[k] if b == CLASSIC else [k, b] for k, b in zip(plus, lowered, strict=True)]
+        leaves = [single_leaf(classes, weight) for classes in moved]
         return FlatTrees.from_rounds([leaves])
 
     def _lowered(self, minus: Integers) -> Integers:
@@ -137,7 +149,8 @@ class Booster:
 
     def _propose(self, plan: RoundPlan) -> tuple[int, Update]:
         """Grow the trees of a plan; the base class and what the round would add to the scores."""
-        sample = self._draw_sample()
+        settings = self._settings
+        sample = draw_sample(self._data.n_samples, settings.subsample, settings.seed, self.model.n_rounds)
         seen = self._seen_by_probe(sample, plan.probe)
         pairs = distinct_pairs(plan, self._data.n_classes)
         self.trees_grown += len(pairs)
@@ -240,15 +253,6 @@ class Booster:
         self._grower.grow(self._probabilities, pairs, seen, self.model.n_rounds, in_order=renew)
         return make_update(pairs, pairs, values)
 
-    def _draw_sample(self) -> AnyArray:
-        """Samples to grow this round's trees from, in increasing order."""
-        n_samples, share = self._data.n_samples, self._settings.subsample
-        n_drawn = max(1, round(share * n_samples))
-        if n_drawn == n_samples:
-            return np.arange(n_samples, dtype=np.uint32)
-        random = np.random.default_rng([self._settings.seed, self.model.n_rounds])
-        return np.sort(random.choice(n_samples, n_drawn, replace=False)).astype(np.uint32)
-
     def _make_update(self, wanted: Sequence[Pair], grown: Sequence[Pair], values: Floats, sample: AnyArray) -> Update:
         """Pick the wanted ones of the trees just grown, and set their leaf values."""
         update = make_update(wanted, grown, values)
@@ -333,9 +337,35 @@ class Booster:
 
     def _count_guarded_round(self) -> None:
         if self.guarded_rounds == 0:
-            _logger.info(
-                "Round %d would have raised the training loss: the guard shortened its step. Further rounds are only "
-                "counted.",
-                self.model.n_rounds + 1,
-            )
+            _logger.info(GUARD_MESSAGE, self.model.n_rounds + 1)
         self.guarded_rounds += 1
+
+    def get_state(self) -> dict[str, Floats]:
+        """What the model does not tell of the booster; scores and losses are not copied."""
+        probes = np.array(self.schedule.probes, dtype=np.float64).reshape(-1, 2)
+        return {"scores": self._scores, "class_losses": self._class_losses, "probes": probes}
+
+    def set_state(self, bases: Sequence[int], state: Mapping[str, Floats]) -> None:
+        """Go on after the rounds of `model`, which has been set, from what `get_state` returned then.
+
+        Raises
+        ------
+        ModelFormatError
+            If the state does not fit the data.
+        """
+        n_probes = state["probes"].size // 2 if "probes" in state else 0
+        shapes = {
+            "scores": self._scores.shape,
+            "class_losses": self._class_losses.shape,
+            "probes": (min(n_probes, len(bases) // PROBE_EVERY), 2),
+        }
+        for name, shape in shapes.items():
+            if name not in state or state[name].shape != shape or not np.isfinite(state[name]).all():
+                raise ModelFormatError(f"{name} must be finite numbers of shape {shape}.")
+        self._scores = state["scores"]
+        self._restore_probabilities()
+        self._class_losses = state["class_losses"]
+        for base in bases:
+            self.schedule.record(base)
+        for seen, unseen in state["probes"].tolist():
+            self.schedule.report_probe(seen, unseen)

@@ -160,9 +160,21 @@ def update_probabilities(
     return block_losses.sum(axis=0)
 
 
-def starting_class_losses(labels: Integers, weights: Floats, n_classes: int) -> Floats:
-    """Class losses at equal scores: log(K) times the weight of each class, so that equal classes tie exactly."""
-    return np.bincount(labels, weights=weights, minlength=n_classes) * np.log(n_classes)
+def starting_scores(labels: Integers, weights: Floats, n_classes: int, start: str) -> Floats:
+    """Scores before the first round: "priors", the logarithms of the class frequencies, or "zero"."""
+    if start == "zero":
+        return np.zeros(n_classes)
+    masses = np.bincount(labels, weights=weights, minlength=n_classes)
+    # A class without samples, which a validation part may have taken, is as rare as one with half a sample.
+    scores = np.log(np.maximum(masses, 0.5 * masses.sum() / max(labels.size, 1)))
+    return scores - scores.mean()
+
+
+def starting_class_losses(labels: Integers, weights: Floats, scores: Floats) -> Floats:
+    """Class losses at these scores, the same for all samples; at equal ones equal classes tie exactly."""
+    largest = scores.max()
+    losses = np.log(np.exp(scores - largest).sum()) + largest - scores
+    return np.bincount(labels, weights=weights, minlength=scores.size) * losses
 
 
 def centre(scores: Floats) -> None:

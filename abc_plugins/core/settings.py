@@ -5,38 +5,70 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from abc_plugins.core.runtime.checks import check_choice, check_flag, check_integer, check_real
+from abc_plugins.core.runtime.checks import check_choice, check_flag, check_integer, check_real, fail
 from abc_plugins.core.schedule import BASE_CHOICES, check_search
 
-METHODS = ("mart", "robustlogit", "abcmart", "abcrobustlogit")
+PAPER_METHODS = ("mart", "robustlogit", "abcmart", "abcrobustlogit")
+DIRECTIONAL = "directional"
+METHODS = (DIRECTIONAL, *PAPER_METHODS)
+TREE_SHAPES = ("auto", "best-first", "symmetric")
 LEAF_VALUES = ("paper", "sequential")
+STARTS = ("priors", "zero")
 MAX_LEAVES = 32767  # node numbers fit into 16 bits
+MAX_DEPTH = 14  # of a symmetric tree: likewise
 MAX_BINS = 255  # with the bin of missing values a code fits into a byte
+MAX_TREES_PER_ROUND = 1024
+
+_PAPER_DEFAULTS: dict[str, Any] = {
+    "learning_rate": 0.1,
+    "min_samples_leaf": 10,
+    "reg_lambda": 0.0,
+    "leaf_reg_lambda": None,  # as reg_lambda
+    "start_scores": "zero",
+}
+_DIRECTIONAL_DEFAULTS: dict[str, Any] = {
+    "learning_rate": 0.05,
+    "min_samples_leaf": 1,
+    "reg_lambda": 1.0,
+    "leaf_reg_lambda": 0.1,
+    "start_scores": "priors",
+}
+"""What None stands for in parameters whose best value depends on the method."""
 
 
 @dataclass(frozen=True)
 class Settings:
     """Parameters of the booster; see `ABCBoostClassifier` for what they mean."""
 
-    method: str = "abcrobustlogit"
+    method: str = DIRECTIONAL
     n_estimators: int = 300
-    learning_rate: float = 0.1
+    learning_rate: float = 0.05
     num_leaves: int = 20
+    tree_shape: str = "auto"
+    max_depth: int = 6
+    trees_per_round: int | None = None
     search: int | str = 1
     gap: int = 0
     warmup: int = 0
     base_choice: str = "drawn"
-    min_samples_leaf: float = 10
+    min_samples_leaf: float = 1
     pair_samples_per_leaf: float = 4.0
     min_child_weight: float = 0.0
-    reg_lambda: float = 0.0
+    reg_lambda: float = 1.0
+    leaf_reg_lambda: float = 0.1
     leaf_clip: float | None = 50.0
     leaf_values: str = "sequential"
     guard: bool = True
+    start_scores: str = "priors"
     max_bins: int = 255
     subsample: float = 1.0
     colsample: float = 1.0
     seed: int = 0
+
+    @property
+    def is_directional(self) -> bool:
+        """Whether trees are grown along directions of class space."""
+        return self.method == DIRECTIONAL
 
     @property
     def is_adaptive(self) -> bool:
@@ -46,25 +78,37 @@ class Settings:
     @property
     def second_order(self) -> bool:
         """Whether splits are valued by the second-order gain."""
-        return self.method.endswith("robustlogit")
+        return not self.method.endswith("mart")
 
 
 def check_settings(**values: Any) -> Settings:
-    """Check every parameter by itself and return the settings.
+    """Check every parameter by itself, and put in what None stands for.
 
     Raises
     ------
     TypeError, ValueError
         Naming the parameter, its value and what is allowed.
     """
-    clip = values["leaf_clip"]
+    method = check_choice("method", values["method"], METHODS)
+    defaults = _DIRECTIONAL_DEFAULTS if method == DIRECTIONAL else _PAPER_DEFAULTS
+    values = {name: defaults.get(name) if value is None else value for name, value in values.items()}
+    clip, trees_per_round, leaf_lambda = values["leaf_clip"], values["trees_per_round"], values["leaf_reg_lambda"]
     if clip is not None:
         clip = check_real("leaf_clip", clip, above=0.0, allowed="a number larger than 0, or None")
+    if trees_per_round is not None:
+        trees_per_round = check_integer("trees_per_round", trees_per_round, minimum=1, maximum=MAX_TREES_PER_ROUND)
+    shape = check_choice("tree_shape", values["tree_shape"], TREE_SHAPES)
+    if method != DIRECTIONAL and shape == "symmetric":
+        fail("tree_shape", shape, f'"auto" or "best-first" with method={method!r}')
+    reg_lambda = check_real("reg_lambda", values["reg_lambda"], minimum=0.0)
     return Settings(
-        method=check_choice("method", values["method"], METHODS),
+        method=method,
         n_estimators=check_integer("n_estimators", values["n_estimators"], minimum=1),
         learning_rate=check_real("learning_rate", values["learning_rate"], above=0.0),
         num_leaves=check_integer("num_leaves", values["num_leaves"], minimum=2, maximum=MAX_LEAVES),
+        tree_shape=shape if method == DIRECTIONAL else "best-first",
+        max_depth=check_integer("max_depth", values["max_depth"], minimum=1, maximum=MAX_DEPTH),
+        trees_per_round=trees_per_round,
         search=check_search(values["search"], None),
         gap=check_integer("gap", values["gap"], minimum=0),
         warmup=check_integer("warmup", values["warmup"], minimum=0),
@@ -72,10 +116,12 @@ def check_settings(**values: Any) -> Settings:
         min_samples_leaf=check_real("min_samples_leaf", values["min_samples_leaf"], above=0.0),
         pair_samples_per_leaf=check_real("pair_samples_per_leaf", values["pair_samples_per_leaf"], minimum=0.0),
         min_child_weight=check_real("min_child_weight", values["min_child_weight"], minimum=0.0),
-        reg_lambda=check_real("reg_lambda", values["reg_lambda"], minimum=0.0),
+        reg_lambda=reg_lambda,
+        leaf_reg_lambda=reg_lambda if leaf_lambda is None else check_real("leaf_reg_lambda", leaf_lambda, minimum=0.0),
         leaf_clip=clip,
         leaf_values=check_choice("leaf_values", values["leaf_values"], LEAF_VALUES),
         guard=check_flag("guard", values["guard"]),
+        start_scores=check_choice("start_scores", values["start_scores"], STARTS),
         max_bins=check_integer("max_bins", values["max_bins"], minimum=2, maximum=MAX_BINS),
         subsample=check_real("subsample", values["subsample"], above=0.0, maximum=1.0),
         colsample=check_real("colsample", values["colsample"], above=0.0, maximum=1.0),

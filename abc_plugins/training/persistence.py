@@ -12,7 +12,7 @@ import numpy as np
 from abc_plugins.core.model.checkpoint import is_checkpoint, load_checkpoint
 from abc_plugins.core.model.ensemble import TreeEnsemble
 from abc_plugins.core.model.file import ModelFormatError, load, save
-from abc_plugins.core.runtime.arrays import AnyArray
+from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.training.run import TrainingRun
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def make_header(
         "classes": classes,
         "n_features": n_features,
         "feature_names": None if names is None else list(names),
+        "start_scores": run.model.start_scores,
         "base_classes": run.base_classes,
         "train_loss": run.train_loss,
         "trees_grown": run.trees_grown,
@@ -80,7 +81,7 @@ def load_classifier(cls: type[ABCBoostClassifier], path: str | os.PathLike[str])
     except (TypeError, ValueError) as error:
         raise ModelFormatError(f"{os.fspath(path)} is not a valid model file: {error}") from error
     run = TrainingRun(
-        model=TreeEnsemble.from_flat(header["classes"].size, header["n_features"], trees),
+        model=TreeEnsemble.from_flat(header["classes"].size, header["n_features"], trees, start_scores(header)),
         base_classes=header["base_classes"],
         train_loss=header["train_loss"],
         trees_grown=header["trees_grown"],
@@ -99,6 +100,11 @@ def current_params(params: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in params.items()
         if name not in _RETIRED_PARAMS and value not in _RETIRED_VALUES.get(name, ())
     }
+
+
+def start_scores(header: Mapping[str, Any]) -> Floats:
+    """Scores before the first round; files of 0.1.0 do not name them, and start at zero."""
+    return np.array(header.get("start_scores", [0.0] * header["classes"].size), dtype=np.float64)
 
 
 def storable_params(classifier: ABCBoostClassifier, stacklevel: int) -> dict[str, Any]:

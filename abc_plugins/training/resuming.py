@@ -15,7 +15,7 @@ import numpy as np
 from abc_plugins.callbacks import Callback, CallbackList, RoundContext
 from abc_plugins.core.model.checkpoint import Checkpoint, check_checkpoint, load_checkpoint, save_checkpoint
 from abc_plugins.core.model.validation import ModelFormatError
-from abc_plugins.core.restoring import booster_arrays, restore_booster
+from abc_plugins.core.boosters import restore_booster
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.training.evaluation import EvalSet, Metrics
 from abc_plugins.training.persistence import check_classifier_header, make_header, storable_params
@@ -199,7 +199,7 @@ class RunCheckpoints:
             model_header=make_header(self._params, data.classes, data.X.shape[1], data.names, run),
             trees=booster.model.flat(),
             arrays={
-                **booster_arrays(booster),
+                **booster.get_state(),
                 **{f"{_EVAL_SCORES}{index}": eval_set.scores for index, eval_set in enumerate(self.eval_sets)},
             },
         )

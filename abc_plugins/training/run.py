@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from abc_plugins.callbacks import CallbackList, Evaluations, RoundContext
-from abc_plugins.core.booster import Booster
 from abc_plugins.core.model.ensemble import TreeEnsemble
+from abc_plugins.core.boosters import AnyBooster
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.training.evaluation import EvalSet, Metrics
 
@@ -34,7 +34,7 @@ class TrainingRun:
 
 
 def train(
-    booster: Booster,
+    booster: AnyBooster,
     n_rounds: int,
     eval_sets: Sequence[EvalSet],
     metrics: Metrics,
@@ -52,6 +52,9 @@ def train(
         checkpoints.begin(context, metrics, hooks)
     started = time.perf_counter() - context.seconds
     rounds_done = booster.model.n_rounds
+    if rounds_done == 0:
+        for eval_set in eval_sets:
+            eval_set.scores[:] = booster.model.start_scores
     hooks.before_training(context)
     if checkpoints is not None:
         checkpoints.restore_callbacks(context, hooks)
@@ -95,7 +98,7 @@ def describe_run(context: RoundContext, rounds_done: int) -> TrainingRun:
 
 
 def _describe_round(
-    context: RoundContext, booster: Booster, eval_sets: Sequence[EvalSet], metrics: Metrics, seconds: float
+    context: RoundContext, booster: AnyBooster, eval_sets: Sequence[EvalSet], metrics: Metrics, seconds: float
 ) -> None:
     """Tell the callbacks what the round did."""
     context.base_class = booster.schedule.bases[-1]

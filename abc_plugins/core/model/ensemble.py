@@ -303,7 +303,12 @@ class FlatTrees:
         """The first `n_rounds` rounds; arrays are views."""
         n_trees = self.round_start[n_rounds]
         starts = {name: getattr(self, name)[: n_trees + 1] for name in START_FIELDS[1:]}
-        stops = {"node_start": list(NODE_DTYPES), "class_start": ["classes"], "value_start": ["values"], "set_start": ["sets"]}
+        stops = {
+            "node_start": list(NODE_DTYPES),
+            "class_start": ["classes"],
+            "value_start": ["values"],
+            "set_start": ["sets"],
+        }
         arrays = {name: getattr(self, name)[: starts[by][-1]] for by, names in stops.items() for name in names}
         return FlatTrees(round_start=self.round_start[: n_rounds + 1], **starts, **arrays)
 
@@ -318,7 +323,9 @@ class FlatTrees:
         classes = self.classes[self.class_start[t] : self.class_start[t + 1]]
         values = self.values[self.value_start[t] : self.value_start[t + 1]].reshape(-1, classes.size)
         sets = self.sets[self.set_start[t] : self.set_start[t + 1]].reshape(-1, SET_WORDS)
-        return Tree(classes=classes, values=values, sets=sets, **{name: getattr(self, name)[nodes] for name in NODE_DTYPES})
+        return Tree(
+            classes=classes, values=values, sets=sets, **{name: getattr(self, name)[nodes] for name in NODE_DTYPES}
+        )
 
 
 START_FIELDS = ("round_start", "node_start", "class_start", "value_start", "set_start")

@@ -25,6 +25,7 @@ _MAX_CONTAINERS = 2**20
 """Brackets in a header: a list or dict of nothing takes three bytes of text, but some hundred of memory."""
 
 _MAX_FEATURES = 2**24
+_MAX_START = 1e6
 _MAX_LABEL_BYTES = 2**26
 _FLOAT, _ITEMS = "$float", "$items"
 _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
@@ -114,7 +115,7 @@ def check_header(header: Mapping[str, Any], n_rounds: int) -> None:
     ----------
     header : mapping
         "classes": array of at least two distinct labels. "n_features": int. "base_classes": the base class of every
-        round, -1 for none. "feature_names", if there: None or distinct strings, one per feature. "train_loss", if
+        round, -1 for none. "start_scores", if there: a number for every class. "feature_names", if there: None or distinct strings, one per feature. "train_loss", if
         there: a number for every round.
     n_rounds : int
 
@@ -136,6 +137,10 @@ def check_header(header: Mapping[str, Any], n_rounds: int) -> None:
         names = _as_list(header["feature_names"], n_features) or []
         distinct = {name for name in names if isinstance(name, str)}
         _require(len(distinct) == n_features, f"feature_names must be {n_features} distinct strings")
+    if "start_scores" in header:
+        scores = _as_list(header["start_scores"], classes.size) or [math.nan]
+        small = all(isinstance(score, float | int) and abs(score) <= _MAX_START for score in scores)
+        _require(small, f"start_scores must be a number up to {_MAX_START} for each of {classes.size} classes")
     if "train_loss" in header:
         losses = _as_list(header["train_loss"], n_rounds)
         numbers = all(isinstance(loss, float | int) for loss in losses or ())

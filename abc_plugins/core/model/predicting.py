@@ -248,7 +248,12 @@ def _number_leaves(nodes, root, masks, leaf_row, stack):
 @kernel
 def _add_blocks(nodes, plan, first_tree, last_tree, X, scores, first_block, last_block):
     """Add trees first_tree..last_tree to the scores of some blocks of rows, `_ROWS_AT_ONCE` rows together."""
-    node_start, threshold, missing_left, left_set = nodes.node_start, nodes.threshold, nodes.missing_left, nodes.left_set
+    node_start, threshold, missing_left, left_set = (
+        nodes.node_start,
+        nodes.threshold,
+        nodes.missing_left,
+        nodes.left_set,
+    )
     way, column, mask, leaf_row = plan.way, plan.column, plan.mask, plan.leaf_row
     first_node = node_start[first_tree]
     values = np.empty((plan.used.size, _ROWS_AT_ONCE))

@@ -93,7 +93,9 @@ def _check_sets(trees: FlatTrees) -> None:
     n_words = np.diff(trees.set_start)
     _refuse("set_start", f"in steps of {SET_WORDS} words", n_words % SET_WORDS != 0)
     n_sets = np.repeat(n_words // SET_WORDS, np.diff(trees.node_start))
-    _refuse("left_set", "a row of the sets of the tree or -1", (trees.left_set < THRESHOLD) | (trees.left_set >= n_sets))
+    _refuse(
+        "left_set", "a row of the sets of the tree or -1", (trees.left_set < THRESHOLD) | (trees.left_set >= n_sets)
+    )
     _refuse("left_set", "-1 for a leaf", (trees.feature == LEAF) & (trees.left_set != THRESHOLD))
 
 

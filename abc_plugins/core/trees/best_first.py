@@ -359,6 +359,27 @@ def write_leaf_ids(nodes, n_nodes, rows, first, last, leaf_ids):
 
 
 @kernel
+def number_leaf_nodes(nodes, n_nodes):
+    """Number the leaves in the order of their nodes: `left` of a leaf is its number."""
+    n_leaves = 0
+    for i in range(n_nodes):
+        if nodes[i].feature < 0:
+            nodes[i].left = n_leaves
+            n_leaves += 1
+
+
+@kernel
+def number_leaves(nodes, n_nodes, leaf_ids):
+    """Number the leaves likewise, and turn the node numbers of the samples' leaves into these."""
+    number_leaf_nodes(nodes, n_nodes)
+    number = np.empty(n_nodes, dtype=np.uint16)
+    for i in range(n_nodes):
+        number[i] = nodes[i].left
+    for i in range(leaf_ids.size):
+        leaf_ids[i] = number[leaf_ids[i]]
+
+
+@kernel
 def send_down(columns, nodes, n_nodes, rows, rows_aside, units, rules, order, leaf_ids):
     """Leaf of the samples that a tree was not grown from; their weight counts in the nodes that they reach.
 

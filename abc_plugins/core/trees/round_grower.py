@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from abc_plugins.core.leaves import Update
-from abc_plugins.core.model.ensemble import LEAF, FlatTrees
+from abc_plugins.core.model.ensemble import LEAF, NO_SETS, SET_WORDS, THRESHOLD, FlatTrees
 from abc_plugins.core.pairs import Pair
 from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.core.settings import Settings
-from abc_plugins.core.trees.best_first import send_down
+from abc_plugins.core.trees.best_first import number_leaf_nodes, number_leaves, send_down
+from abc_plugins.core.trees.categories import make_category_order
 from abc_plugins.core.trees.fixedpoint import weigh
 from abc_plugins.core.trees.splitting import SplitRules
 from abc_plugins.core.trees.teamwork import ROWS_WORTH_A_TEAM, Team
@@ -30,6 +31,10 @@ _FEWEST_HISTOGRAMS = 3
 
 _ROUNDING = 1e-9
 """Sums of weights that should be equal may differ by this share, and are to allow the same number of leaves."""
+
+_SORTED_SHARE = 0.5
+_OF_CATEGORIES = 2**32 - 1
+"""In place of a tree: the draw of the categorical features that trees sort."""
 
 _ROWS_PER_LOT = 2**18
 """A thread grows no more trees at a time than have so many samples together: it cannot be interrupted meanwhile."""
@@ -49,7 +54,7 @@ class RoundGrower:
     max_nodes : int
         No tree has more nodes.
     leaf_ids : array of uint16, shape (n_trees, n_samples)
-        For every tree of the last call of `grow` the node number of each sample's leaf.
+        For every tree grown last the node number of each sample's leaf.
     """
 
     def __init__(self, data: TrainingData, settings: Settings, workers: Workers) -> None:
@@ -61,6 +66,9 @@ class RoundGrower:
         min_units = _count_units(settings.min_samples_leaf, weight_units.per_unit, total_units + 1)
         # No tree has more leaves than that; nothing larger needs to be allocated.
         self._num_leaves = max(1, min(settings.num_leaves, data.n_samples, total_units // min_units))
+        self._depth = self._affordable_depth(settings.max_depth) if settings.tree_shape == "symmetric" else None
+        if self._depth is not None:
+            self._num_leaves = 2**self._depth
         self.max_nodes = 2 * self._num_leaves - 1
         bits = weight_units.hessian_bits
         self._rules = SplitRules(
@@ -78,6 +86,7 @@ class RoundGrower:
         self._nodes: AnyArray = np.empty((0, 0), dtype=NODE)
         self._n_nodes = np.empty(0, dtype=np.int64)
         self.leaf_ids: AnyArray = np.empty((0, data.n_samples), dtype=np.uint16)
+        self._place_start = make_category_order(data.columns.n_bins, data.columns.is_categorical).start
 
     def grow(
         self,
@@ -95,16 +104,86 @@ class RoundGrower:
         `in_order(first, last)` for one lot after the other in their order, after they were grown and while others are
         growing.
         """
-        self._reserve(len(pairs))
-        data, rules, units = self._data, self._rules, self._weight_units.units
-        usable = self._usable_features(round_index, pairs)
         plus, minus = np.array(pairs, dtype=np.int64).T.copy()
-        trees = RoundTrees(
-            plus, minus, usable, self._max_leaves(plus, minus), self._nodes, self._n_nodes, self.leaf_ids
-        )
+        keys = [(low + 1, high + 1) for low, high in map(sorted, pairs)]  # the same for (k, b) and (b, k)
+        trees = self._make_trees(plus, minus, np.empty((0, 0)), np.empty((0, 0)), round_index, keys)
+        self._grow(probabilities, trees, sample, after_each, in_order)
+
+    def grow_along(
+        self,
+        z: Floats,
+        h: Floats,
+        sample: AnyArray,
+        round_index: int,
+        *,
+        stumps: bool = False,
+        in_order: Callable[[int, int], Any] | None = None,
+    ) -> None:
+        """Grow one tree for each direction, given the derivatives along it, from the samples in `sample`.
+
+        Parameters
+        ----------
+        z, h : arrays of shape (n_trees, n_samples)
+        sample : array of uint32
+        round_index : int
+        stumps : bool, default=False
+            Grow no more than the split of the root.
+        in_order : callable, optional
+            As in `grow`.
+        """
+        none = np.zeros(len(z), dtype=np.int64)
+        keys = [(t + 1,) for t in range(len(z))]
+        trees = self._make_trees(none, none, z, h, round_index, keys)
+        if stumps:
+            trees.max_leaves[:] = 2
+        self._grow(np.empty((0, 0)), trees, sample, None, in_order)
+
+    def root_gains(self, n_trees: int) -> Floats:
+        """Gain of the split of the root of each of the last trees grown."""
+        return self._nodes["gain"][:n_trees, 0].copy()
+
+    def number_leaves(self, t: int) -> tuple[AnyArray, int]:
+        """Number the leaves of tree `t` in the order of their nodes.
+
+        Returns
+        -------
+        leaves : array of uint16, shape (n_samples,)
+            The number of each sample's leaf, in place of its node's number.
+        n_leaves : int
+        """
+        number_leaves(self._nodes[t], self._n_nodes[t], self.leaf_ids[t])
+        return self.leaf_ids[t], (int(self._n_nodes[t]) + 1) // 2
+
+    def _make_trees(
+        self, plus: AnyArray, minus: AnyArray, z: Floats, h: Floats, round_index: int, keys: Sequence[tuple[int, ...]]
+    ) -> RoundTrees:
+        n_trees = len(keys)
+        self._reserve(n_trees)
+        max_leaves = self._max_leaves(plus, minus) if len(z) == 0 else np.full(n_trees, self._num_leaves)
+        return RoundTrees(
+            plus, minus, z, h,
+            usable=self._usable_features(round_index, keys),
+            sorts=self._sorted_features(round_index, n_trees),
+            places=self._places,
+            max_leaves=max_leaves,
+            nodes=self._nodes,
+            n_nodes=self._n_nodes,
+            leaf_ids=self.leaf_ids,
+        )  # fmt: skip
+
+    def _grow(
+        self,
+        probabilities: Floats,
+        trees: RoundTrees,
+        sample: AnyArray,
+        after_each: Callable[[int, int], Any] | None,
+        in_order: Callable[[int, int], Any] | None,
+    ) -> None:
+        data, rules, units = self._data, self._rules, self._weight_units.units
+        n_trees = trees.plus.size
         everything = sample.size == data.n_samples
         others = sample[:0] if everything else np.delete(np.arange(data.n_samples, dtype=np.uint32), sample)
-        teams = self._provide_teams(len(pairs))
+        teams = self._provide_teams(n_trees)
 
         def grow_lot(lot: tuple[int, int], thread: int) -> None:
             work = teams[thread].work
@@ -116,34 +195,98 @@ class RoundGrower:
                     teams[thread].grow(probabilities, sample.size, trees, t, t + 1)
                     send_down(
                         data.columns, trees.nodes[t], trees.n_nodes[t], work.rows[sample.size :], work.rows_aside,
-                        units, rules, trees.leaf_ids[t],
+                        units, rules, work.order, trees.leaf_ids[t],
                     )  # fmt: skip
             if after_each is not None:
                 after_each(*lot)
 
         follow = None if in_order is None else lambda lot: in_order(*lot)
-        self._workers.over_items(_lots(len(pairs), len(teams), data.n_samples), grow_lot, len(teams), follow)
+        self._workers.over_items(_lots(n_trees, len(teams), data.n_samples), grow_lot, len(teams), follow)
 
     def to_round(self, update: Update) -> FlatTrees:
         """Model trees of an update of the last trees grown, as one round."""
-        n_nodes = self._n_nodes[update.tree]
+        for t in set(update.tree.tolist()):
+            number_leaf_nodes(self._nodes[t], self._n_nodes[t])
+        entries = [
+            [plus] if minus == CLASSIC else [plus, minus] for plus, minus in zip(update.plus, update.minus, strict=True)
+        ]
+        values = []
+        for t, of_tree, of_nodes in zip(update.tree, entries, update.values, strict=True):
+            n_nodes = self._n_nodes[t]
+            leaf = self._nodes["feature"][t, :n_nodes] == LEAF
+            values.append(np.outer(of_nodes[:n_nodes][leaf], [1.0, -1.0][: len(of_tree)]))
+        return self.to_trees(update.tree, entries, values)
+
+    def to_trees(self, tree: AnyArray, classes: Sequence[Sequence[int]], values: Sequence[Floats]) -> FlatTrees:
+        """Model trees of some of the last trees grown, as one round.
+
+        Parameters
+        ----------
+        tree : array of int
+            Which of them; their leaves must have been numbered.
+        classes : sequence of sequences of int
+            The classes of each tree.
+        values : sequence of arrays of shape (n_leaves, n_entries)
+        """
+        n_nodes = self._n_nodes[tree]
         there = np.flatnonzero(np.arange(self.max_nodes) < n_nodes[:, None])
-        nodes = self._nodes.take(update.tree, axis=0).take(there)  # several times as fast as by brackets
-        feature = nodes["feature"].copy()
-        inner = feature != LEAF
+        nodes = self._nodes.take(tree, axis=0).take(there)  # several times as fast as by brackets
+        split_feature = nodes["feature"]
+        inner = split_feature != LEAF
         threshold = np.zeros(nodes.size)
-        threshold[inner] = self._data.thresholds(feature[inner], nodes["bin"][inner])
-        feature[inner] = self._data.columns.feature[feature[inner]]
+        threshold[inner] = self._data.thresholds(split_feature[inner], nodes["bin"][inner])
+        feature = split_feature.copy()
+        feature[inner] = self._data.columns.feature[split_feature[inner]]
+        node_start = np.concatenate(([0], np.cumsum(n_nodes)))
+        left_set, set_start, sets = self._category_sets(tree, split_feature, nodes["bin"], node_start)
+        threshold[left_set != THRESHOLD] = 0.0
         return FlatTrees(
             round_start=np.array([0, n_nodes.size]),
-            node_start=np.concatenate(([0], np.cumsum(n_nodes))),
-            plus=update.plus,
-            minus=update.minus,
+            node_start=node_start,
+            class_start=np.cumsum([0, *map(len, classes)]),
+            value_start=np.cumsum([0, *(of_tree.size for of_tree in values)]),
+            set_start=set_start,
+            classes=np.concatenate(classes).astype(np.int32),
+            values=np.concatenate([of_tree.reshape(-1) for of_tree in values]),
+            sets=sets,
             feature=feature,
             threshold=threshold,
-            value=np.where(inner, 0.0, update.values.reshape(-1)[there]),
+            left_set=left_set,
             **{name: nodes[name].copy() for name in ("missing_left", "left", "right", "gain", "weight")},
         )
+
+    def _category_sets(
+        self, tree: AnyArray, split_feature: AnyArray, bins: AnyArray, node_start: AnyArray
+    ) -> tuple[AnyArray, AnyArray, AnyArray]:
+        """For splits of sorted categories the categories that go left; a natural order needs no more than a threshold.
+
+        Returns
+        -------
+        left_set : array of int32, shape (n_nodes,)
+        set_start : array of int64, shape (n_trees + 1,)
+        sets : array of uint64
+        """
+        left_set = np.full(split_feature.size, THRESHOLD, dtype=np.int32)
+        sets: list[AnyArray] = []
+        set_start = [0]
+        for t, first, stop in zip(tree, node_start[:-1], node_start[1:], strict=True):
+            features = split_feature[first:stop]
+            rows: dict[tuple[int, int], int] = {}  # nodes that split alike share a set
+            for node in np.flatnonzero(self._is_sorted[t][features] & (features != LEAF)) + first:
+                split = int(split_feature[node]), int(bins[node])
+                if split not in rows:
+                    rows[split] = len(rows)
+                    sets.append(self._left_categories(t, *split))
+                left_set[node] = rows[split]
+            set_start.append(len(sets) * SET_WORDS)
+        return left_set, np.array(set_start), np.concatenate(sets) if sets else NO_SETS.reshape(-1)
+
+    def _left_categories(self, t: int, feature: int, last_place: int) -> AnyArray:
+        """The set of the categories up to a place in the order of tree `t`."""
+        start = self._place_start[feature]
+        places = self._places[t, start : start + self._data.columns.n_bins[feature]]
+        goes_left = places[self._data.bins_of_categories(feature)] <= last_place
+        return np.packbits(goes_left, bitorder="little").view(np.uint64)
 
     def _reserve(self, n_trees: int) -> None:
         """Make room for the results of `n_trees` trees."""
@@ -152,19 +295,31 @@ class RoundGrower:
         self._nodes = np.empty((n_trees, self.max_nodes), dtype=NODE)
         self._n_nodes = np.empty(n_trees, dtype=np.int64)
         self.leaf_ids = np.empty((n_trees, self._data.n_samples), dtype=np.uint16)
+        self._is_sorted = np.zeros((n_trees, self._data.columns.feature.size), dtype=np.bool_)
+        sizes = self._data.columns.n_bins[self._data.columns.is_categorical]
+        self._places = np.zeros((n_trees, int(sizes.sum())), dtype=np.uint8)
+
+    def _affordable_depth(self, max_depth: int) -> int:
+        """Levels of a symmetric tree: all of its leaves but those of the last level have histograms."""
+        affordable = _HISTOGRAM_BYTES // max(1, 16 * int(self._data.columns.group_cell[-1]))
+        return max(1, min(max_depth, affordable.bit_length()))
 
     def _provide_teams(self, n_trees: int) -> list[Team]:
         """Teams for as many trees at a time as there are threads and memory for; threads to spare make them larger."""
         n_threads = self._workers.n_threads
         affordable = _HISTOGRAM_BYTES // max(1, 16 * int(self._data.columns.group_cell[-1]))
         n_histograms = min(self._num_leaves, max(_FEWEST_HISTOGRAMS, affordable))
+        if self._depth is not None:
+            n_histograms = 2 ** (self._depth - 1)
         n_teams = min(n_threads, n_trees, max(1, affordable // n_histograms))
         # Each thread but the first one of a team has a histogram of its own.
         spare = affordable - n_histograms * max(n_teams, len(self._teams))
         size = min(n_threads // n_teams, 1 + spare // n_teams)
-        size = size if size > 1 and self._data.n_samples > ROWS_WORTH_A_TEAM else 1
+        size = size if size > 1 and self._data.n_samples > ROWS_WORTH_A_TEAM and self._depth is None else 1
         while len(self._teams) < n_teams:
-            self._teams.append(Team(self._data, self._weight_units, self._num_leaves, n_histograms, self._rules))
+            self._teams.append(
+                Team(self._data, self._weight_units, self._num_leaves, n_histograms, self._rules, self._depth)
+            )
         for team, workers in zip(self._teams, self._crews(n_teams, size), strict=False):
             team.set_workers(workers)
         return self._teams[:n_teams]
@@ -187,18 +342,26 @@ class RoundGrower:
             max_leaves[has_base] = np.minimum(np.maximum(affordable, 2), self._num_leaves)
         return max_leaves
 
-    def _usable_features(self, round_index: int, pairs: Sequence[Pair]) -> Booleans:
-        """The features that each tree may split on; the same for (k, b) and (b, k)."""
+    def _usable_features(self, round_index: int, keys: Sequence[tuple[int, ...]]) -> Booleans:
+        """The features that each tree may split on: drawn by its key."""
         n_features = self._data.columns.feature.size
         share = self._settings.colsample
         if share == 1.0 or n_features == 0:
-            return np.ones((len(pairs), n_features), dtype=np.bool_)
-        usable = np.zeros((len(pairs), n_features), dtype=np.bool_)
-        for t, pair in enumerate(pairs):
-            low, high = sorted(pair)
-            random = np.random.default_rng([self._settings.seed, round_index, low + 1, high + 1])
+            return np.ones((len(keys), n_features), dtype=np.bool_)
+        usable = np.zeros((len(keys), n_features), dtype=np.bool_)
+        for t, key in enumerate(keys):
+            random = np.random.default_rng([self._settings.seed, round_index, *key])
             usable[t, random.choice(n_features, max(1, round(share * n_features)), replace=False)] = True
         return usable
+
+    def _sorted_features(self, round_index: int, n_trees: int) -> Booleans:
+        """The categorical features whose categories each tree sorts: half of them, drawn at random."""
+        is_sorted = self._is_sorted[:n_trees]
+        is_categorical = self._data.columns.is_categorical
+        if is_categorical.any():
+            random = np.random.default_rng([self._settings.seed, round_index, _OF_CATEGORIES])
+            is_sorted[:] = (random.random(is_sorted.shape) < _SORTED_SHARE) & is_categorical
+        return is_sorted
 
 
 def _lots(n_trees: int, n_teams: int, n_samples: int) -> list[tuple[int, int]]:

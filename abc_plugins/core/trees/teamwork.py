@@ -13,9 +13,10 @@ import numpy as np
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.parallel import Workers, count_blocks
 from abc_plugins.core.trees.best_first import grow_trees, start_tree, sum_cells, write_leaf_ids
-from abc_plugins.core.trees.fixedpoint import WeightUnits, scale_blocks, set_units, total_blocks
+from abc_plugins.core.trees.fixedpoint import WeightUnits, scale_blocks, scale_derivatives, set_units, total_blocks
 from abc_plugins.core.trees.histogram import add_histogram, build_histogram
 from abc_plugins.core.trees.splitting import SplitRules
+from abc_plugins.core.trees.symmetric import grow_symmetric_trees
 from abc_plugins.core.trees.training_data import TrainingData
 from abc_plugins.core.trees.workspace import DONE, SUMMED, RoundTrees, make_workspace
 
@@ -35,12 +36,20 @@ class Team:
     n_histograms : int
         `num_leaves`, or fewer but at least 3.
     rules : SplitRules
+    depth : int or None
+        Depth of symmetric trees, which one thread grows; None: trees are grown best-first.
     """
 
     def __init__(
-        self, data: TrainingData, weight_units: WeightUnits, num_leaves: int, n_histograms: int, rules: SplitRules
+        self,
+        data: TrainingData,
+        weight_units: WeightUnits,
+        num_leaves: int,
+        n_histograms: int,
+        rules: SplitRules,
+        depth: int | None = None,
     ) -> None:
-        self._data, self._weight_units, self._rules = data, weight_units, rules
+        self._data, self._weight_units, self._rules, self._depth = data, weight_units, rules, depth
         self.work = make_workspace(data.columns, num_leaves, n_histograms)
         self._parts: list[tuple[AnyArray, AnyArray]] = []  # what the other threads add up of a histogram
         self.set_workers(Workers(1))
@@ -65,11 +74,15 @@ class Team:
             Filled in.
         first, last : int
         """
-        if n_rows <= self._rows_alone:
+        if self._depth is not None:
+            depth = min(self._depth, int(trees.max_leaves[first:last].max()) - 1)  # stumps have two leaves
+            units = self._weight_units.units
+            grow_symmetric_trees(self._data.columns, units, n_rows, self._rules, self.work, trees, depth, first, last)
+        elif n_rows <= self._rows_alone:
             self._grow_on(probabilities, n_rows, trees, first, last)
-            return
-        for t in range(first, last):
-            self._grow_together(probabilities, n_rows, trees, t)
+        else:
+            for t in range(first, last):
+                self._grow_together(probabilities, n_rows, trees, t)
 
     def _grow_on(self, probabilities: Floats, n_rows: int, trees: RoundTrees, first: int, last: int) -> None:
         data = self._data
@@ -98,7 +111,18 @@ class Team:
         data, work, units = self._data, self.work, self._weight_units
         if n_rows == data.n_samples:
             work.rows[:] = np.arange(n_rows)
-        samples, pair = (probabilities, data.labels, data.weights), (trees.plus[t], trees.minus[t])
+        if len(trees.z):
+            scale_derivatives(trees.z[t], trees.h[t], units.units, units.hessian_bits, work.cell_units, work.cells)
+        else:
+            self._make_cells(probabilities, (trees.plus[t], trees.minus[t]))
+        parts = self._share(0, n_rows, lambda first, last, _thread: sum_cells(work.cells, work.rows[first:last]))
+        z, wh = (sum(sums) for sums in zip(*parts, strict=True))
+        start_tree(n_rows, z, wh, trees.usable[t], self._rules, work, trees.nodes[t])
+
+    def _make_cells(self, probabilities: Floats, pair: tuple[int, int]) -> None:
+        """Make the cells of a tree of a class and its base class."""
+        data, work, units = self._data, self.work, self._weight_units
+        samples = (probabilities, data.labels, data.weights)
         totals = np.empty((count_blocks(data.n_samples), 2))
         self._workers.over_rows(data.n_samples, lambda first, last: total_blocks(*samples, *pair, totals, first, last))
         set_units(totals, units.hessian_bits, work.cell_units)
@@ -108,9 +132,6 @@ class Team:
                 *samples, units.units, *pair, units.hessian_bits, work.cell_units, work.cells, first, last
             ),
         )
-        parts = self._share(0, n_rows, lambda first, last, _thread: sum_cells(work.cells, work.rows[first:last]))
-        z, wh = (sum(sums) for sums in zip(*parts, strict=True))
-        start_tree(n_rows, z, wh, trees.usable[t], self._rules, work, trees.nodes[t])
 
     def _share(self, start: int, stop: int, do: Callable[[int, int, int], Any]) -> list[Any]:
         """Call `do(first, last, thread)` on a part of start..stop in each thread; the results in their order."""

@@ -21,8 +21,8 @@ from abc_plugins.core.runtime.parallel import Workers
 
 LEAST_PROBABILITY = 1e-290
 ALL_CLASSES = -1
-_LARGEST_EXPONENT = 600.0
-"""A larger step, up or down, would leave the range of a float64."""
+_LARGEST_EXPONENT = 300.0
+"""A larger step, up or down, could leave the range of a float64."""
 
 _LANES = 4
 """Rows of probabilities have a multiple of so many entries, so that their sums have as many parts."""
@@ -145,11 +145,13 @@ class ProbabilityRows:
         sums = sums[0] if sums.shape[0] == 1 else sums.sum(axis=0)
         values = np.empty((n_leaves, self._n_classes))
         _newton_vectors(sums, rules, only, values)
+        self._waiting = self._waiting[:0]
         self.move_by(leaves, values)
         return values
 
     def move_by(self, leaves: AnyArray, values: Floats) -> None:
         """Let a tree with these leaf vectors act on the rows, in the next pass over them."""
+        self._settle()
         _set_growth(values, self._growth)
         self._waiting = leaves
 
@@ -238,6 +240,7 @@ def _newton_vectors(sums, rules, only, values):
             below = sums[leaf, 1, k] + rules.reg_lambda
             step = rules.factor * sums[leaf, 0, k] / below if below > 0.0 else 0.0
             step = rules.learning_rate * min(max(step, -rules.clip), rules.clip)
+            step = min(max(step, -_LARGEST_EXPONENT), _LARGEST_EXPONENT)
             values[leaf, k] = step if only < 0 or k == only else 0.0
             total += step
         if only >= 0:
@@ -251,7 +254,7 @@ def _set_growth(values, growth):
     """What leaf vectors multiply probabilities by."""
     for leaf in range(values.shape[0]):
         for k in range(values.shape[1]):
-            growth[leaf, k] = np.exp(min(max(values[leaf, k], -_LARGEST_EXPONENT), _LARGEST_EXPONENT))
+            growth[leaf, k] = np.exp(values[leaf, k])
 
 
 @kernel

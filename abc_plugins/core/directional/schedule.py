@@ -8,13 +8,14 @@ directions of a search, and `warmup` classic rounds come first.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from abc_plugins.core.runtime.arrays import Floats
+from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.checks import check_integer
-from abc_plugins.core.schedule import check_search
+from abc_plugins.core.schedule import CLASSIC, check_search
 
 _CLASSES_PER_TREE = 4
 _MOST_TREES = 16
@@ -91,6 +92,11 @@ class DirectionSchedule:
         self._kept: Floats | None = None
 
     @property
+    def bases(self) -> tuple[int, ...]:
+        """The base class of every round so far: there is none."""
+        return (CLASSIC,) * self.n_rounds
+
+    @property
     def n_candidates(self) -> int:
         """How many directions a search tries for each tree."""
         return self.n_classes if self.search == "all" else int(self.search)
@@ -113,20 +119,18 @@ class DirectionSchedule:
         return directions / np.sqrt((directions**2).mean(axis=-1, keepdims=True))
 
     @staticmethod
-    def choose(plan: DirectionPlan, root_gains: Floats) -> Floats:
+    def choose(root_gains: Floats) -> AnyArray:
         """For each tree the candidate whose root gains most, the earlier one in a tie.
 
         Parameters
         ----------
-        plan : DirectionPlan
         root_gains : array of shape (n_candidates, n_trees)
 
         Returns
         -------
-        directions : array of shape (n_trees, n_classes)
+        best : array of int, shape (n_trees,)
         """
-        best = np.argmax(root_gains, axis=0)
-        return plan.candidates[best, np.arange(best.size)]
+        return np.argmax(root_gains, axis=0)
 
     def record(self, directions: Floats) -> None:
         """Note that a round was added to the model with these directions, shape (n_trees, n_classes)."""
@@ -138,7 +142,7 @@ class DirectionSchedule:
         """What a schedule needs besides its parameters and the number of rounds to go on."""
         return {} if self._kept is None else {"kept_directions": self._kept}
 
-    def set_state(self, n_rounds: int, state: dict[str, Floats]) -> None:
+    def set_state(self, n_rounds: int, state: Mapping[str, Floats]) -> None:
         """Go on after `n_rounds` rounds, from what `get_state` returned then."""
         self.n_rounds = n_rounds
         self._kept = state.get("kept_directions")

@@ -1,0 +1,1 @@
+"""Trees along directions of class space: which directions, what their leaves add, and the round that they make."""

@@ -1,0 +1,24 @@
+"""What the rounds of all methods have in common."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from abc_plugins.core.runtime.arrays import AnyArray
+
+MAX_HALVINGS = 8
+"""How often the guard halves a step before it gives it up: 1/256 of the step is next to nothing."""
+
+GUARD_MESSAGE = (
+    "Round %d would have raised the training loss: the guard shortened its step. Further rounds are only counted."
+)
+CONVERGED_MESSAGE = "The training loss is gone after %d rounds: further ones add nothing."
+
+
+def draw_sample(n_samples: int, share: float, seed: int, round_index: int) -> AnyArray:
+    """Samples to grow the trees of a round from, array of uint32 in increasing order."""
+    n_drawn = max(1, round(share * n_samples))
+    if n_drawn == n_samples:
+        return np.arange(n_samples, dtype=np.uint32)
+    random = np.random.default_rng([seed, round_index])
+    return np.sort(random.choice(n_samples, n_drawn, replace=False)).astype(np.uint32)
