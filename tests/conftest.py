@@ -59,6 +59,11 @@ def _make_data():
     return make_data
 
 
+def paper_settings(*, seed=0, **options):
+    """Settings of a booster: the defaults of the paper's methods, and `options`."""
+    return ABCBoostClassifier(**{"method": "abcrobustlogit", **options})._check_parameters(seed)
+
+
 def grow_model(X, y, is_categorical=None, **options):
     """Train without the classifier, which makes numbers of categories first; returns the trees."""
     settings = ABCBoostClassifier(**options)._check_parameters(seed=0)

@@ -659,7 +659,7 @@ def test_symmetric_trees_are_of_one_method(data, default_method):
     if default_method == "directional":
         assert quick(tree_shape="symmetric").fit(data.X, data.y).train_loss_[-1] > 0
         return
-    with pytest.raises(ValueError, match="tree_shape must be \"auto\" or \"best-first\" with method='abcrobustlogit'"):
+    with pytest.raises(ValueError, match='tree_shape must be "auto" or "best-first" with method=\'abcrobustlogit\''):
         quick(tree_shape="symmetric").fit(data.X, data.y)
 
 
