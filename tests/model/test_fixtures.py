@@ -40,7 +40,7 @@ def test_model_files_of_every_version(version: str, name: str, tmp_path: Path) -
     assert model.classes_.tolist() == expected["classes"]
     assert model.base_classes_.tolist() == expected["base_classes"]
     again = ABCBoostClassifier.load_model(tmp_path / "again")
-    assert again.model_.flat().value.tobytes() == model.model_.flat().value.tobytes()
+    assert again.model_.flat().values.tobytes() == model.model_.flat().values.tobytes()
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.checkpoint")), ids=lambda path: path.name)
