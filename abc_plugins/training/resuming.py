@@ -227,6 +227,7 @@ class RunCheckpoints:
         }
         return {
             "the version of abc-plugins": __version__,
+            "method": settings.method,  # many others depend on it
             **parameters,
             "the seed (random_state)": self.seed,
             "the feature names": None if data.names is None else list(data.names),
