@@ -13,20 +13,21 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from abc_plugins.callbacks import CallbackList, early_stopping, log_evaluation
-from abc_plugins.core.model.ensemble import TreeEnsemble
 from abc_plugins.core.boosters import make_booster
+from abc_plugins.core.model.ensemble import TreeEnsemble
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.checks import check_integer, check_real, fail
 from abc_plugins.core.runtime.parallel import Workers, resolve_n_jobs
 from abc_plugins.core.schedule import check_search
 from abc_plugins.core.settings import Settings, check_settings
 from abc_plugins.core.trees.training_data import make_training_data
-from abc_plugins.data.tables import encode_labels, read_features, read_labels, read_weights
-from abc_plugins.data.weights import combine_weights
-from abc_plugins.training.eval_sets import check_same_length, hold_out, read_eval_sets
+from abc_plugins.data.categories import Categories, check_categorical_features
+from abc_plugins.data.labels import encode_labels
+from abc_plugins.data.tables import read_known, read_weights
 from abc_plugins.training.evaluation import Metrics, softmax
+from abc_plugins.training.fit_data import read_fit_data
 from abc_plugins.training.persistence import load_classifier, save_classifier
-from abc_plugins.training.resuming import Resumption, RunCheckpoints, RunData
+from abc_plugins.training.resuming import Resumption, RunCheckpoints
 from abc_plugins.training.run import TrainingRun, train
 
 _MAX_THREADS = 4096
@@ -80,6 +81,12 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         Share of the samples drawn for each round's trees, without replacement.
     colsample : float, default=1.0
         Share of the features drawn for each tree.
+    categorical_features : "from_dtype", None or list, default="from_dtype"
+        Features whose values are names rather than amounts. With "from_dtype" the columns of strings and of pandas,
+        polars or Arrow categories; else a list of column names, of column indices or of a boolean for every column.
+        Levels keep the order of ordered categories, others are sorted. Up to 254 levels are told apart; if there are
+        more, the 253 most frequent, and the rest count as one. Levels that the training data does not have are
+        missing values, or such a rest.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, multiplied with the sample weights: those in the dict, 1 for all others; "balanced" gives
         all classes the same total weight.
@@ -105,6 +112,9 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
     n_features_in_ : int
     feature_names_in_ : array of str, shape (n_features,)
         Only if the training data has column names.
+    is_categorical_ : array of bool, shape (n_features,)
+    categories_ : list of array or None, one per feature
+        The levels that a categorical feature has; None for other features.
     base_classes_ : array of int, shape (n_rounds,)
         Index of each round's base class; -1 for a classic round.
     train_loss_ : array of float, shape (n_rounds,)
@@ -158,6 +168,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         max_bins: int = 255,
         subsample: float = 1.0,
         colsample: float = 1.0,
+        categorical_features: Any = "from_dtype",
         class_weight: Any = None,
         early_stopping_rounds: int | None = None,
         validation_fraction: float = 0.1,
@@ -189,6 +200,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         self.max_bins = max_bins
         self.subsample = subsample
         self.colsample = colsample
+        self.categorical_features = categorical_features
         self.class_weight = class_weight
         self.early_stopping_rounds = early_stopping_rounds
         self.validation_fraction = validation_fraction
@@ -211,7 +223,8 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : table or array of shape (n_samples, n_features)
-            NumPy array, or a pandas, polars or Arrow table of numbers and booleans. NaN is a missing value.
+            NumPy array, or a pandas, polars or Arrow table of numbers, booleans and categories (see
+            `categorical_features`). NaN is a missing value.
         y : array-like of shape (n_samples,)
             Labels of any hashable, sortable kind.
         sample_weight : array-like of shape (n_samples,), optional
@@ -238,34 +251,33 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         metrics = Metrics(self.eval_metric)
         threads = self._n_threads()
         hooks = CallbackList(callbacks).callbacks
-        features = read_features(X, keep_integers=True)
-        classes, codes = read_labels(y)
-        check_same_length(features.values, codes)
-        check_search(self.search, classes.size if settings.is_adaptive and classes.size > 2 else None)
-        weights = combine_weights(sample_weight, self.class_weight, classes, codes)
+        data = read_fit_data(
+            X,
+            y,
+            sample_weight,
+            eval_set,
+            class_weight=self.class_weight,
+            categorical=check_categorical_features(self.categorical_features),
+            held_out_share=None if self.early_stopping_rounds is None else self.validation_fraction,
+            seed=seed,
+        )
+        n_classes = data.classes.size
+        check_search(self.search, n_classes if settings.is_adaptive and n_classes > 2 else None)
         with Workers(threads) as workers:
-            eval_sets = read_eval_sets(eval_set, features.names, features.values.shape[1], classes)
-            values, kept = features.values, weights > 0
-            if not kept.all():
-                values, codes, weights = values[kept], codes[kept], weights[kept]
-            if self.early_stopping_rounds is not None and not eval_sets:
-                values, codes, weights, held_out = hold_out(
-                    values, codes, weights, classes, self.validation_fraction, seed
-                )
-                eval_sets = [held_out]
-            data = make_training_data(values, codes, weights, classes.size, settings.max_bins, workers)
-            run = train(
-                make_booster(data, settings, workers),
-                settings.n_estimators,
-                eval_sets,
-                metrics,
-                [*self._own_callbacks(bool(eval_sets)), *hooks],
-                workers,
-                RunCheckpoints(
-                    self, RunData(values, codes, classes, weights, features.names), eval_sets, seed, resumption
-                ),
+            categorical = data.categories.is_categorical if data.categories.any else None
+            binned = make_training_data(
+                data.X, data.codes, data.weights, n_classes, settings.max_bins, workers, categorical
             )
-        self._keep(run, classes, features.values.shape[1], features.names)
+            run = train(
+                make_booster(binned, settings, workers),
+                settings.n_estimators,
+                data.eval_sets,
+                metrics,
+                [*self._own_callbacks(bool(data.eval_sets)), *hooks],
+                workers,
+                RunCheckpoints(self, data, seed, resumption),
+            )
+        self._keep(run, data.classes, data.names, data.categories)
         return self
 
     def predict(self, X: Any) -> AnyArray:
@@ -345,6 +357,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         """Check every parameter before any work is done."""
         if self.early_stopping_rounds is not None:
             check_integer("early_stopping_rounds", self.early_stopping_rounds, minimum=1)
+        check_categorical_features(self.categorical_features)
         check_real("validation_fraction", self.validation_fraction, above=0.0, maximum=0.9)
         if not isinstance(self.verbose, bool):
             check_integer("verbose", self.verbose, minimum=0)
@@ -391,11 +404,14 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
             own.append(early_stopping(self.early_stopping_rounds))
         return own
 
-    def _keep(self, run: TrainingRun, classes: AnyArray, n_features: int, names: list[str] | None) -> None:
+    def _keep(self, run: TrainingRun, classes: AnyArray, names: Sequence[str] | None, categories: Categories) -> None:
         """Set the fitted attributes."""
         self.classes_ = classes
         self.n_classes_ = int(classes.size)
-        self.n_features_in_ = n_features
+        self.n_features_in_ = len(categories.levels)
+        self._categories = categories
+        self.categories_ = list(categories.levels)
+        self.is_categorical_ = categories.is_categorical
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
@@ -410,12 +426,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
 
     def _read(self, X: Any) -> AnyArray:
         names = getattr(self, "feature_names_in_", None)
-        return read_features(
-            X,
-            names=None if names is None else list(names),
-            n_features=self.n_features_in_,
-            owner=type(self).__name__,
-        ).values
+        return read_known(X, self._categories, None if names is None else list(names), "X", type(self).__name__)
 
     def _raw_scores(self, X: Any) -> Floats:
         values = self._read(X)

@@ -153,8 +153,14 @@ OTHER: dict[str, tuple[Callable[[], Any], str]] = {
     # the native estimator
     "infinite": (lambda: native().fit(INFINITE, Y), "X contains infinity .* in column 0"),
     "infinite in a table": (lambda: native().fit(FRAME.replace(FRAME.iloc[0, 1], np.inf), Y), "infinity.*column 'b'"),
-    "objects": (lambda: native().fit(np.full((N, 2), "a", dtype=object), Y), "X: could not convert string to float"),
-    "text": (lambda: native().fit([["a"]] * N, Y), "X has the dtype <U1, but features must be numbers"),
+    "objects": (
+        lambda: native(categorical_features=None).fit(np.full((N, 2), "a", dtype=object), Y),
+        "X: could not convert string to float",
+    ),
+    "text": (
+        lambda: native(categorical_features=None).fit([["a"]] * N, Y),
+        "X has the dtype <U1, but features must be numbers",
+    ),
     "duplicate names": (
         lambda: native().fit(pandas.DataFrame(X, columns=["a", "a", "b"]), Y),
         "X must have unique column names",

@@ -19,7 +19,8 @@ import numpy as np
 
 from abc_plugins.core.runtime.arrays import AnyArray
 from abc_plugins.core.runtime.atomic import replace_file
-from abc_plugins.data.tables import Features, read_features, refuse_column
+from abc_plugins.data.columns import refuse_column
+from abc_plugins.data.tables import Features, read_features
 
 MISSING = ("", "NA", "N/A", "#N/A", "n/a", "NaN", "nan", "NULL", "null")
 """Cells of a CSV file that are missing values, except in text columns."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from abc_plugins.callbacks import CallbackList, Evaluations, RoundContext
-from abc_plugins.core.model.ensemble import TreeEnsemble
 from abc_plugins.core.boosters import AnyBooster
+from abc_plugins.core.model.ensemble import TreeEnsemble
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.training.evaluation import EvalSet, Metrics
 

@@ -270,9 +270,9 @@ class RoundGrower:
         sets: list[AnyArray] = []
         set_start = [0]
         for t, first, stop in zip(tree, node_start[:-1], node_start[1:], strict=True):
-            features = split_feature[first:stop]
+            inner = np.flatnonzero(split_feature[first:stop] != LEAF) + first
             rows: dict[tuple[int, int], int] = {}  # nodes that split alike share a set
-            for node in np.flatnonzero(self._is_sorted[t][features] & (features != LEAF)) + first:
+            for node in inner[self._is_sorted[t][split_feature[inner]]]:
                 split = int(split_feature[node]), int(bins[node])
                 if split not in rows:
                     rows[split] = len(rows)
