@@ -68,13 +68,10 @@ class Categories:
         for f, levels in enumerate(found or ()):
             if levels is None:
                 continue
-            numbers = self._numbers(f, levels)
-            if np.isnan(numbers[:-1]).all() or (self.has_other[f] and not self._knows_any(f, levels)):
-                column = f if names is None else repr(names[f])
-                self._check_kinds(f, levels, f"Column {column} of {input_name}")
-            places = values[:, f].copy()
-            places[np.isnan(places)] = levels.size
-            values[:, f] = numbers[places.astype(np.intp)]
+            column = f if names is None else repr(names[f])
+            self._check_kinds(f, levels, f"Column {column} of {input_name}")
+            places = np.where(np.isnan(values[:, f]), levels.size, values[:, f]).astype(np.intp)
+            values[:, f] = self._numbers(f, levels)[places]
 
     def _numbers(self, f: int, levels: AnyArray) -> Floats:
         """The number of every level of a table, and behind those of a missing value."""
@@ -82,16 +79,15 @@ class Categories:
         other = float(len(known)) if self.has_other[f] else np.nan
         return np.array([*(known.get(level, other) for level in levels.tolist()), np.nan])
 
-    def _knows_any(self, f: int, levels: AnyArray) -> bool:
-        return any(level in self._index[f] for level in levels.tolist())
-
     def _check_kinds(self, f: int, levels: AnyArray, where: str) -> None:
         """Refuse levels that are all unknown and of another kind than those of the model: they were mistaken."""
+        if any(level in self._index[f] for level in levels.tolist()):
+            return
         known = [isinstance(level, str) for level in self._index[f]]
         found = [isinstance(level, str) for level in levels.tolist()]
         if known and found and not set(known) & set(found):
             raise ValueError(
-                f"{where} has {_kind(found)} ({_listed(levels)}), but the categories that the model knows are "
+                f"{where} has {_kind(found)} ({_listed(levels.tolist())}), but the categories that the model knows are "
                 f"{_kind(known)} ({_listed(list(self._index[f]))}): none of its values is one of them."
             )
 

@@ -199,7 +199,7 @@ def _plain(level: Any, where: str) -> Any:
         _refuse_infinity(where)
     if isinstance(level, bool | int | float | str):
         return str(level) if isinstance(level, str) else level
-    if isinstance(level, _AS_TEXT) or type(level).__module__.startswith("pandas."):  # intervals, periods
+    if isinstance(level, _AS_TEXT) or type(level).__module__.split(".")[0] == "pandas":  # intervals, periods
         return str(level)
     raise TypeError(
         f"{where}: categories must be strings, numbers or booleans; got {level!r} of type {type(level).__name__}."
