@@ -30,6 +30,9 @@ _ROWS_PER_COPY = 64 * ROWS_PER_BLOCK
 _ROWS_AT_ONCE = 64
 """Rows that go through a tree together; with fewer rows than that they are walked down one by one."""
 
+_FEW_TREES = 16
+"""To plan how blocks of rows go through so few trees, as those of one round, takes longer than it saves."""
+
 _MOST_LEAVES = 64
 """Bits of a word."""
 
@@ -104,7 +107,7 @@ def add_tree_scores(
     """
     first_tree, last_tree = int(trees.round_start[first_round]), int(trees.round_start[last_round])
     nodes = Nodes(*(getattr(trees, name) for name in Nodes._fields))
-    if X.shape[0] >= _ROWS_AT_ONCE:
+    if X.shape[0] >= _ROWS_AT_ONCE and last_tree - first_tree > _FEW_TREES:
         add_blocks = partial(_add_blocks, nodes, _make_plan(nodes, first_tree, last_tree), first_tree, last_tree)
     else:
         add_blocks = partial(_walk_blocks, nodes, first_tree, last_tree)
@@ -155,8 +158,17 @@ def _walk_blocks(nodes, first_tree, last_tree, X, scores, first_block, last_bloc
         start = block * ROWS_PER_BLOCK
         stop = min(start + ROWS_PER_BLOCK, X.shape[0])
         for t in range(first_tree, last_tree):
+            first = nodes.class_start[t]
+            width = nodes.class_start[t + 1] - first
+            is_full = width == scores.shape[1] and width > 2
             for i in range(start, stop):
-                _add_values(nodes, t, _walk_down(nodes, t, X, i), scores, i)
+                row = _walk_down(nodes, t, X, i)
+                if is_full:  # all classes, in their order
+                    value = nodes.value_start[t] + row * width
+                    for k in range(width):
+                        scores[i, k] += nodes.values[value + k]
+                else:
+                    _add_values(nodes, t, row, scores, i)
 
 
 @part_of_kernel
@@ -342,7 +354,7 @@ def _add_leaves(nodes, t, leaves, n, start, scores):
             value = value_start + 2 * leaves[i]
             scores[start + i, k] += values[value]
             scores[start + i, b] += values[value + 1]
-    elif width == scores.shape[1]:  # all classes, in their order: see `check_trees`
+    elif width == scores.shape[1]:  # all classes, in their order, see `check_trees`
         for i in range(n):
             value = value_start + leaves[i] * width
             for k in range(width):

@@ -267,6 +267,8 @@ class RoundGrower:
         sets : array of uint64
         """
         left_set = np.full(split_feature.size, THRESHOLD, dtype=np.int32)
+        if not self._data.columns.is_categorical.any():
+            return left_set, np.zeros(tree.size + 1, dtype=np.int64), NO_SETS.reshape(-1)
         sets: list[AnyArray] = []
         set_start = [0]
         for t, first, stop in zip(tree, node_start[:-1], node_start[1:], strict=True):

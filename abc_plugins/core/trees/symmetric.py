@@ -88,6 +88,8 @@ def _find_level_split(columns, nodes, first, stop, usable, rules, work):
     h_unit = work.cell_units[1] if work.cell_units[1] > 0.0 else 1.0
     reg_lambda = min(rules.reg_lambda / h_unit, MOST_LAMBDA)
     min_hessian = np.int64(min(np.ceil(rules.min_hessian / h_unit), rules.hessian_mask))
+    # A child without samples gains nothing, so that it needs no rule.
+    is_unrestricted = reg_lambda > 0.0 and min_hessian <= 0 and rules.min_wh <= 1 << rules.hessian_bits
     floor = 0.0
     for i in range(first, stop):
         floor += _score(nodes[i].z, nodes[i].wh, rules, reg_lambda)
@@ -118,9 +120,13 @@ def _find_level_split(columns, nodes, first, stop, usable, rules, work):
                 for b in range(n):
                     left_z[n + b] = left_z[b] + missing_z
                     left_wh[n + b] = left_wh[b] + missing_wh
-            _add_gains(
-                left_z[:n_gains], left_wh[:n_gains], node_z, node_wh, rules, reg_lambda, min_hessian, gains[:n_gains]
-            )
+            if is_unrestricted:
+                _add_free_gains(left_z[:n_gains], left_wh[:n_gains], node_z, node_wh, rules, reg_lambda, gains[:n_gains])
+            else:
+                _add_gains(
+                    left_z[:n_gains], left_wh[:n_gains], node_z, node_wh, rules, reg_lambda, min_hessian,
+                    gains[:n_gains],
+                )  # fmt: skip
         for b in range(n_gains):
             if gains[b] > floor:
                 floor = gains[b] * (1.0 + TIE)
@@ -196,6 +202,21 @@ def _add_gains(left_z, left_wh, node_z, node_wh, rules, reg_lambda, min_hessian,
             & ((right_wh & rules.hessian_mask) >= min_hessian)
         )
         gains[b] += score - node_score if allowed else 0.0
+
+
+@part_of_kernel
+def _add_free_gains(left_z, left_wh, node_z, node_wh, rules, reg_lambda, gains):
+    """Add what every threshold gains in one node, where every split is allowed and no denominator can vanish."""
+    z_sum = to_float(node_z)
+    below = to_float(node_wh & rules.hessian_mask) + 2.0 * reg_lambda
+    node_score = _score(node_z, node_wh, rules, reg_lambda)
+    for b in range(gains.size):
+        left_sum = to_float(left_z[b])
+        right_sum = z_sum - left_sum
+        left_below = to_float(left_wh[b] & rules.hessian_mask) + reg_lambda
+        right_below = below - left_below
+        score = (left_sum * left_sum * right_below + right_sum * right_sum * left_below) / (left_below * right_below)
+        gains[b] += score - node_score
 
 
 @part_of_kernel
