@@ -193,10 +193,11 @@ class RoundGrower:
                 for t in range(*lot):
                     work.rows[: sample.size], work.rows[sample.size :] = sample, others
                     teams[thread].grow(probabilities, sample.size, trees, t, t + 1)
-                    send_down(
-                        data.columns, trees.nodes[t], trees.n_nodes[t], work.rows[sample.size :], work.rows_aside,
-                        units, rules, work.order, trees.leaf_ids[t],
-                    )  # fmt: skip
+                    if self._depth is None:  # symmetric trees know the leaves of all samples
+                        send_down(
+                            data.columns, trees.nodes[t], trees.n_nodes[t], work.rows[sample.size :], work.rows_aside,
+                            units, rules, work.order, trees.leaf_ids[t],
+                        )  # fmt: skip
             if after_each is not None:
                 after_each(*lot)
 
