@@ -28,7 +28,7 @@ def summarise(model: ABCBoostClassifier, path: Path) -> dict[str, Any]:
         "n_features": model.n_features_in_,
         "n_rounds": len(model.base_classes_),
         "best_iteration": model.best_iteration_,
-        "n_trees": int(trees.plus.size),
+        "n_trees": trees.n_trees,
         "n_nodes": int(trees.feature.size),
         "trees_grown": model.trees_grown_,
         "classic_rounds": counts.pop(CLASSIC, 0),

@@ -8,6 +8,11 @@ import hypothesis
 import numpy as np
 import pytest
 
+from abc_plugins import ABCBoostClassifier
+from abc_plugins.core.boosters import make_booster
+from abc_plugins.core.runtime.parallel import Workers
+from abc_plugins.core.trees.training_data import make_training_data
+
 # The same examples in every run, and no limit on time: machines differ and may be busy.
 hypothesis.settings.register_profile("project", deadline=None, derandomize=True, max_examples=60)
 hypothesis.settings.load_profile("project")
@@ -52,6 +57,54 @@ def make_data(n_classes=3, n_samples=90, n_features=4, *, weights=None, missing=
 @pytest.fixture(name="make_data")
 def _make_data():
     return make_data
+
+
+def paper_settings(*, seed=0, **options):
+    """Settings of a booster: the defaults of the paper's methods, and `options`."""
+    return ABCBoostClassifier(**{"method": "abcrobustlogit", **options})._check_parameters(seed)
+
+
+def grow_model(X, y, is_categorical=None, **options):
+    """Train without the classifier, which makes numbers of categories first; returns the trees."""
+    settings = ABCBoostClassifier(**options)._check_parameters(seed=0)
+    with Workers(1) as workers:
+        labels = np.asarray(y, dtype=np.int32)
+        n_classes = int(labels.max()) + 1
+        data = make_training_data(
+            X, labels, np.ones(len(labels)), n_classes, settings.max_bins, workers, is_categorical
+        )
+        booster = make_booster(data, settings, workers)
+        for _ in range(settings.n_estimators):
+            booster.run_round()
+    return booster.model
+
+
+@pytest.fixture(name="grow_model")
+def _grow_model():
+    return grow_model
+
+
+def make_categories(n_classes, n_samples=400, seed=0):
+    """Two columns of category numbers, the second with holes, and three of numbers; some values are missing.
+
+    Returns
+    -------
+    X, y : arrays
+    is_categorical : array of bool
+    """
+    rng = np.random.default_rng([seed, n_classes])
+    X = rng.normal(size=(n_samples, 5)).astype(np.float32).astype(float)
+    X[:, 0], X[:, 1] = rng.integers(0, 12, n_samples), 50 * rng.integers(0, 4, n_samples)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    known = np.nan_to_num(X)
+    y = (5 * known[:, 0] % 7 + 3 * (known[:, 2] > 0) + known[:, 1] // 50 % 2).astype(int) % n_classes
+    y[:n_classes] = np.arange(n_classes)
+    return X, y, np.array([True, True, False, False, False])
+
+
+@pytest.fixture(name="make_categories")
+def _make_categories():
+    return make_categories
 
 
 @pytest.fixture(scope="session")

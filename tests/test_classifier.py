@@ -17,11 +17,19 @@ from abc_plugins import ABCBoostClassifier, ModelFormatError
 from abc_plugins.callbacks import Callback
 from abc_plugins.core.settings import Settings
 
-QUICK = {"n_estimators": 6, "num_leaves": 4, "min_samples_leaf": 3, "warmup": 1, "gap": 1, "n_jobs": 1}
+QUICK = {"n_estimators": 6, "num_leaves": 4, "max_depth": 2, "min_samples_leaf": 3, "warmup": 1, "gap": 1, "n_jobs": 1,
+         "random_state": 0}  # fmt: skip
 
 
 def quick(**settings):
     return ABCBoostClassifier(**{**QUICK, **settings})
+
+
+@pytest.fixture(params=["directional", "abcrobustlogit"], autouse=True)
+def default_method(request, monkeypatch):
+    """Every test is of both kinds of trees."""
+    monkeypatch.setitem(QUICK, "method", request.param)
+    return request.param
 
 
 @pytest.fixture
@@ -43,14 +51,15 @@ def assert_equivalent_models(one, other, X):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_check_estimator():
+def test_check_estimator(default_method):
     """No check is expected to fail."""
-    check_estimator(ABCBoostClassifier(n_estimators=15, n_jobs=1))
+    check_estimator(ABCBoostClassifier(method=default_method, n_estimators=15, n_jobs=1))
 
 
 def test_it_learns(make_data):
     data = make_data(4, 300)
-    assert quick(n_estimators=30, num_leaves=10).fit(data.X, data.y).score(data.X, data.y) > 0.9
+    larger = quick(n_estimators=30, num_leaves=10, max_depth=5, learning_rate=0.3)
+    assert larger.fit(data.X, data.y).score(data.X, data.y) > 0.9
     assert cross_val_score(quick(n_estimators=30), data.X, data.y, cv=3).mean() > 0.4  # chance is 0.25
 
 
@@ -211,12 +220,12 @@ def test_class_weights_are_weights_of_samples(data, labels):
 
 
 @pytest.mark.parametrize("exponent", [-90, -20, 20, 90])
-@pytest.mark.parametrize("method", ["abcmart", "abcrobustlogit"])
-def test_weights_of_any_size(data, method, exponent):
+def test_weights_of_any_size(data, exponent):
     scale = 2.0**exponent
     weights = 1 + np.arange(80) % 3
-    one = quick(method=method, min_samples_leaf=6).fit(data.X, data.y, sample_weight=weights)
-    scaled = quick(method=method, min_samples_leaf=6 * scale, pair_samples_per_leaf=4 * scale)
+    limits = {"min_samples_leaf": 6, "pair_samples_per_leaf": 4, "reg_lambda": 1.0, "leaf_reg_lambda": 0.1}
+    one = quick(**limits).fit(data.X, data.y, sample_weight=weights)
+    scaled = quick(**{name: scale * limit for name, limit in limits.items()})
     other = scaled.fit(data.X, data.y, sample_weight=weights * scale)
     np.testing.assert_allclose(one.predict_proba(data.X_test), other.predict_proba(data.X_test), rtol=1e-6)
 
@@ -381,15 +390,16 @@ def test_callbacks_can_stop(data, stop):
     assert_is_prefix(model, quick().fit(data.X, data.y), 3, data.X_test)
 
 
-def test_stopped_before_the_first_round(data, tmp_path):
-    """A model of no rounds knows nothing, but works."""
+def test_stopped_before_the_first_round(data, tmp_path, default_method):
+    """A model of no rounds knows no more than the sizes of the classes, but works."""
+    expected = np.bincount(data.y) / 80 if default_method == "directional" else 0.25
     model = quick().fit(data.X, data.y, callbacks=[StopBefore(0)])
     assert (model.best_iteration_, model.model_.n_rounds, model.trees_grown_) == (0, 0, 0)
-    np.testing.assert_array_equal(model.predict_proba(data.X_test), 0.25)
+    np.testing.assert_allclose(model.predict_proba(data.X_test), np.broadcast_to(expected, (40, 4)), rtol=1e-14)
     assert not model.feature_importances_.any()
     model.save_model(tmp_path / "model")
     loaded = ABCBoostClassifier.load_model(tmp_path / "model")
-    np.testing.assert_array_equal(loaded.predict_proba(data.X_test), 0.25)
+    np.testing.assert_array_equal(loaded.predict_proba(data.X_test), model.predict_proba(data.X_test))
 
 
 @pytest.mark.parametrize("callbacks", [3, "bar", {"a": 1}])
@@ -459,21 +469,19 @@ def test_verbose(data, capsys):
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
-@pytest.mark.parametrize("method", ["mart", "abcrobustlogit"])
-def test_staged_predictions_are_those_of_shorter_models(make_data, n_classes, method):
+def test_staged_predictions_are_those_of_shorter_models(make_data, n_classes):
     data = make_data(n_classes, 80)
-    model = quick(method=method).fit(data.X, data.y)
+    model = quick().fit(data.X, data.y)
     probas, labels = list(model.staged_predict_proba(data.X_test)), list(model.staged_predict(data.X_test))
     assert len(probas) == len(labels) == 6
     for n_rounds in (1, 3, 6):
-        shorter = quick(method=method, n_estimators=n_rounds).fit(data.X, data.y)
+        shorter = quick(n_estimators=n_rounds).fit(data.X, data.y)
         np.testing.assert_array_equal(probas[n_rounds - 1], shorter.predict_proba(data.X_test))
         np.testing.assert_array_equal(labels[n_rounds - 1], shorter.predict(data.X_test))
 
 
-@pytest.mark.parametrize("method", ["mart", "abcrobustlogit"])
-def test_decision_function(data, method):
-    model = quick(method=method).fit(data.X, data.y)
+def test_decision_function(data):
+    model = quick().fit(data.X, data.y)
     scores = model.decision_function(data.X_test)
     assert scores.shape == (data.X_test.shape[0], 4)
     np.testing.assert_allclose(scores.sum(axis=1), 0.0, atol=1e-12)
@@ -585,8 +593,8 @@ def test_only_a_fitted_model_is_saved_and_only_a_model_is_loaded(tmp_path):
 @pytest.mark.parametrize(
     ("name", "value", "error", "message"),
     [
-        ("method", "gbm", ValueError, "one of 'mart', 'robustlogit', 'abcmart', 'abcrobustlogit'; got 'gbm'"),
-        ("method", None, TypeError, "one of 'mart', .*; got None"),
+        ("method", "gbm", ValueError, "one of 'directional', 'mart', 'robustlogit', 'abcmart', 'abcrobustlogit'; got"),
+        ("method", None, TypeError, "one of 'directional', .*; got None"),
         ("n_estimators", 0, ValueError, "a whole number of at least 1; got 0"),
         ("n_estimators", 2.5, TypeError, "a whole number of at least 1; got 2.5"),
         ("n_estimators", True, TypeError, "a whole number of at least 1; got True"),
@@ -596,16 +604,21 @@ def test_only_a_fitted_model_is_saved_and_only_a_model_is_loaded(tmp_path):
         ("num_leaves", 1, ValueError, "a whole number from 2 to 32767; got 1"),
         ("num_leaves", 32768, ValueError, "a whole number from 2 to 32767; got 32768"),
         ("search", 0, ValueError, r"a whole number from 1, or \"all\"; got 0"),
-        ("search", 5, ValueError, r"a whole number from 1 up to the number of classes \(4\), or \"all\"; got 5"),
         ("search", "some", ValueError, r"a whole number of at least 1, or \"all\"; got 'some'"),
         ("search", 1.5, TypeError, "a whole number from 1"),
         ("gap", -1, ValueError, "a whole number of at least 0; got -1"),
         ("warmup", -1, ValueError, "a whole number of at least 0; got -1"),
+        ("tree_shape", "oblivious", ValueError, "one of 'auto', 'best-first', 'symmetric'; got 'oblivious'"),
+        ("max_depth", 0, ValueError, "a whole number from 1 to 14; got 0"),
+        ("max_depth", 15, ValueError, "a whole number from 1 to 14; got 15"),
+        ("trees_per_round", 0, ValueError, "a whole number from 1 to 1024; got 0"),
         ("min_samples_leaf", 0, ValueError, "a number larger than 0; got 0"),
         ("pair_samples_per_leaf", -1.0, ValueError, "a number at least 0; got -1"),
         ("min_child_weight", -0.1, ValueError, "a number at least 0; got -0.1"),
         ("reg_lambda", -1, ValueError, "a number at least 0; got -1"),
         ("reg_lambda", np.nan, ValueError, "a number at least 0; got nan"),
+        ("leaf_reg_lambda", -1, ValueError, "a number at least 0; got -1"),
+        ("start_scores", "mean", ValueError, "one of 'priors', 'zero'; got 'mean'"),
         ("leaf_clip", 0, ValueError, "a number larger than 0, or None; got 0"),
         ("leaf_values", "newton", ValueError, "one of 'paper', 'sequential'; got 'newton'"),
         ("guard", 1, TypeError, "True or False; got 1"),
@@ -633,6 +646,23 @@ def test_parameters_out_of_range(data, name, value, error, message):
         quick(**{name: value}).fit(data.X, data.y)
 
 
+def test_more_candidates_than_classes(data, default_method):
+    """There are only so many base classes, but any number of directions."""
+    if default_method == "directional":
+        assert quick(search=5).fit(data.X, data.y).train_loss_[-1] > 0
+        return
+    with pytest.raises(ValueError, match=r"search must be .* up to the number of classes \(4\), or \"all\"; got 5"):
+        quick(search=5).fit(data.X, data.y)
+
+
+def test_symmetric_trees_are_of_one_method(data, default_method):
+    if default_method == "directional":
+        assert quick(tree_shape="symmetric").fit(data.X, data.y).train_loss_[-1] > 0
+        return
+    with pytest.raises(ValueError, match='tree_shape must be "auto" or "best-first" with method=\'abcrobustlogit\''):
+        quick(tree_shape="symmetric").fit(data.X, data.y)
+
+
 def test_every_parameter_has_a_test_out_of_range():
     (mark,) = [m for m in test_parameters_out_of_range.pytestmark if m.name == "parametrize"]
     assert {case[0] for case in mark.args[1]} | {"eval_metric"} == set(quick().get_params())
@@ -649,9 +679,17 @@ def test_samples_and_labels_must_match(data):
 
 
 def test_settings_have_the_defaults_of_the_classifier():
-    classifier, settings = ABCBoostClassifier(), Settings()
-    names = set(Settings.__dataclass_fields__) - {"seed"}
-    assert {name: getattr(settings, name) for name in names} == {name: getattr(classifier, name) for name in names}
+    assert ABCBoostClassifier()._check_parameters(seed=0) == Settings()
+
+
+def test_none_stands_for_the_default_of_the_method():
+    names = ("learning_rate", "min_samples_leaf", "reg_lambda", "leaf_reg_lambda", "start_scores")
+    directional, paper = (
+        ABCBoostClassifier(method=method)._check_parameters(seed=0) for method in ("directional", "abcmart")
+    )
+    assert [getattr(directional, name) for name in names] == [0.05, 1, 1.0, 0.1, "priors"]
+    assert [getattr(paper, name) for name in names] == [0.1, 10, 0.0, 0.0, "zero"]
+    assert ABCBoostClassifier(method="mart", reg_lambda=3.0)._check_parameters(seed=0).leaf_reg_lambda == 3.0
 
 
 @pytest.mark.parametrize("dtype", ["bool", "i1", "u1", "i2", "u2", "i8", "f4"])

@@ -76,7 +76,9 @@ class Booster:
             base_choice=settings.base_choice,
             adaptive=settings.is_adaptive,
         )
-        start_scores = starting_scores(data.labels, data.weights, data.n_classes, settings.start_scores)
+        start_scores = starting_scores(
+            data.labels, data.weights, data.n_classes, settings.start_scores, settings.min_samples_leaf
+        )
         self.model = TreeEnsemble(data.n_classes, data.n_features, start_scores)
         self.train_loss: list[float] = []
         self.trees_grown = 0

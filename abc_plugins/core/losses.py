@@ -178,13 +178,17 @@ def update_probabilities(
     return block_losses.sum(axis=0)
 
 
-def starting_scores(labels: Integers, weights: Floats, n_classes: int, start: str) -> Floats:
-    """Scores before the first round: "priors", the logarithms of the class frequencies, or "zero"."""
+def starting_scores(labels: Integers, weights: Floats, n_classes: int, start: str, smallest_leaf: float) -> Floats:
+    """Scores before the first round: "priors", the logarithms of the class frequencies, or "zero".
+
+    A class without samples, which a validation part may have taken, is as rare as one with half of the weight that a
+    leaf must have, and rarer than all others.
+    """
     if start == "zero":
         return np.zeros(n_classes)
     masses = np.bincount(labels, weights=weights, minlength=n_classes)
-    # A class without samples, which a validation part may have taken, is as rare as one with half a sample.
-    scores = np.log(np.maximum(masses, 0.5 * masses.sum() / max(labels.size, 1)))
+    rarest = masses[masses > 0.0].min()
+    scores = np.log(np.where(masses > 0.0, masses, 0.5 * min(smallest_leaf, rarest)))
     return scores - scores.mean()
 
 

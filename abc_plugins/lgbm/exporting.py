@@ -4,24 +4,35 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import lightgbm as lgb
 import numpy as np
 
-from abc_plugins.core.model.ensemble import LEAF, Tree
-from abc_plugins.core.runtime.arrays import Floats
+from abc_plugins.core.model.ensemble import LEAF, THRESHOLD, Tree
+from abc_plugins.core.model.export_terms import (
+    bases_of,
+    categories_of,
+    ensemble_of,
+    first_rounds,
+    node_means,
+    with_missing_right,
+)
+from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.atomic import replace_file
-from abc_plugins.core.runtime.checks import check_choice, check_integer, fail
+from abc_plugins.core.runtime.checks import check_choice, fail
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.lgbm.text import (
+    NO_TREE,
+    Layout,
     ModelFrame,
     TaggedTree,
     importances,
     join_numbers,
     lay_out,
+    shifted,
     tree_text,
     write_model,
 )
@@ -33,6 +44,7 @@ MANY_SLOTS = 100_000
 
 _MISSING_IS_NAN = 2 << 2  # LightGBM's decision_type: missing values are NaN ...
 _MISSING_LEFT = 2  # ... and go to the left
+_BY_SET = 1  # categories in a set go left, all else, missing values as well, goes right
 
 
 def finish(model: TrainedModel, *, best_round: int, layout: str) -> lgb.Booster:
@@ -113,7 +125,7 @@ def _warn_of_size(n_slots: int, n_trees: int, layout: str) -> None:
         hint = "" if layout == "compact" else '; layout="compact" needs fewer'
         warnings.warn(
             f"The LightGBM model has {n_slots} tree slots for {n_trees} grown trees: LightGBM has one slot a class in "
-            f"every iteration, and a base class needs one for every tree of its rounds{hint}.",
+            f"every iteration, and a tree takes one for every class that it changes{hint}.",
             UserWarning,
             stacklevel=3,
         )
@@ -124,9 +136,9 @@ def export(
 ) -> lgb.Booster:
     """Turn a native model into a stock LightGBM model.
 
-    The model predicts the same probabilities in every LightGBM runtime, without abc_plugins. It has about twice the
-    trees: what a tree takes from the base class is a tree of its own there. LightGBM's own feature importances
-    count both.
+    The model predicts the same probabilities in every LightGBM runtime, without abc_plugins. LightGBM's trees are of
+    one class each: a tree is written once for every class that it changes, twice for a tree with a base class, K times
+    for one along a direction. LightGBM's own feature importances count all of them. Categories are given by number.
 
     Parameters
     ----------
@@ -135,9 +147,10 @@ def export(
     path : str or Path, optional
         Also write the text model to this file.
     layout : {"compact", "rounds"}, default="compact"
-        "compact" has the fewest slots, but its iterations are not boosting rounds: `num_iteration` of LightGBM cuts
-        it at no useful place. With "rounds" every round ends at an iteration of its own, found in
-        `model_info(booster)["round_iterations"]`; a round with a base class then takes K - 1 iterations.
+        "compact" has the fewest slots, but where rounds have base classes its iterations are not boosting rounds:
+        `num_iteration` of LightGBM cuts it at no useful place. With "rounds" every round ends at an iteration of its
+        own, found in `model_info(booster)["round_iterations"]`; a round with a base class then takes K - 1 iterations.
+        A tree along a direction is one iteration with either.
     n_rounds : int, optional
         Rounds to export; by default those that the model predicts with.
 
@@ -146,13 +159,9 @@ def export(
     booster : lightgbm.Booster
     """
     check_choice("layout", layout, LAYOUTS)
-    ensemble = getattr(model, "model_", model)
-    if not hasattr(ensemble, "rounds") or not hasattr(ensemble, "n_classes"):
-        fail("model", model, "a fitted ABCBoostClassifier or a TreeEnsemble", TypeError)
-    if n_rounds is None:
-        n_rounds = int(getattr(model, "best_iteration_", None) or ensemble.n_rounds)
-    n_rounds = check_integer("n_rounds", n_rounds, minimum=1, maximum=ensemble.n_rounds)
-    rounds = [tuple(map(_native_tree, trees)) for trees in list(ensemble.rounds())[:n_rounds]]
+    ensemble = ensemble_of(model)
+    rounds = first_rounds(model, n_rounds)
+    written = [[list(_native_trees(tree)) for tree in trees] for trees in rounds]
     names = [re.sub(r"\W", "_", str(name)) for name in getattr(model, "feature_names_in_", ())]
     frame = ModelFrame(
         feature_names=" ".join(names or [f"Column_{j}" for j in range(ensemble.n_features)]),
@@ -160,24 +169,19 @@ def export(
         n_features=ensemble.n_features,
         parameters=f"[objective: multiclass]\n[num_class: {ensemble.n_classes}]",
     )
-    return _native_booster(rounds, frame, ensemble.n_classes, layout, path)
-
-
-def _native_booster(
-    rounds: Sequence[Sequence[TaggedTree]], frame: ModelFrame, n_classes: int, layout: str, path: str | Path | None
-) -> lgb.Booster:
-    stops = range(1, len(rounds) + 1) if layout == "rounds" else [len(rounds)]
-    layed = lay_out(rounds, n_classes, stops)
-    used = [tree.text for trees in rounds for tree in trees]
+    tagged = [[copy for copies in trees for copy in copies] for trees in written]
+    stops = _stops(rounds, ensemble.n_classes, layout)
+    layed = _with_start(lay_out(tagged, ensemble.n_classes, stops), ensemble.start_scores)
+    used = [copies[0].text for trees in written for copies in trees]
     _warn_of_size(len(layed.trees), len(used), layout)
-    text = write_model(frame, layed.trees, n_classes)
+    text = write_model(frame, layed.trees, ensemble.n_classes)
     if path is not None:
         with replace_file(path, "w", encoding="utf-8") as file:
             file.write(text)
     booster = lgb.Booster(model_str=text)
     split_importance, gain_importance = importances(used, frame.n_features)
     booster.abc_info = {
-        "base_classes": [trees[0].minus if trees else CLASSIC for trees in rounds],
+        "base_classes": bases_of(model, rounds),
         "best_round": 0,
         "round_iterations": dict(zip(stops, layed.round_ends, strict=True)),
         "guarded_rounds": 0,
@@ -187,31 +191,77 @@ def _native_booster(
     return booster
 
 
-def _native_tree(tree: Tree) -> TaggedTree:
-    """Write a native tree in LightGBM's terms: inner nodes and leaves are numbered apart, leaf j is child ~j."""
+def _stops(rounds: Sequence[Sequence[Tree]], n_classes: int, layout: str) -> list[int]:
+    """Rounds that are to end with an iteration; in the compact layout those that do so by themselves, and the last."""
+    n_trees = np.zeros(n_classes, dtype=np.int64)
+    stops = []
+    for m, trees in enumerate(rounds, start=1):
+        for tree in trees:
+            n_trees[tree.classes] += 1
+        if layout == "rounds" or m == len(rounds) or n_trees.min() == n_trees.max():
+            stops.append(m)
+    return stops
+
+
+def _with_start(layed: Layout, start_scores: Floats) -> Layout:
+    """Add the scores before the first round to the first iteration."""
+    if not start_scores.any():
+        return layed
+    n_classes, (trees, round_ends) = start_scores.size, layed
+    if not trees:
+        trees, round_ends = [NO_TREE] * n_classes, [1] * len(round_ends)
+    first = [shifted(tree, score) for tree, score in zip(trees, start_scores.tolist(), strict=False)]
+    return Layout([*first, *trees[n_classes:]], round_ends)
+
+
+def _native_trees(tree: Tree) -> Iterator[TaggedTree]:
+    """Write a native tree in LightGBM's terms, once for every class that it changes.
+
+    Inner nodes and leaves are numbered apart, leaf j is child ~j.
+    """
+    tree = with_missing_right(tree)
     is_leaf = tree.feature == LEAF
+    inner, leaves = np.flatnonzero(~is_leaf), np.flatnonzero(is_leaf)
     number = np.where(is_leaf, ~(np.cumsum(is_leaf) - 1), np.cumsum(~is_leaf) - 1)
     counts = _node_counts(tree, is_leaf)
-    inner, leaves = ~is_leaf, is_leaf
-    lines = {
-        "num_leaves": int(leaves.sum()),
-        "num_cat": 0,
+    has_set = tree.left_set[inner] != THRESHOLD
+    by_threshold = _MISSING_IS_NAN + _MISSING_LEFT * tree.missing_left[inner].astype(int)
+    before = {
+        "num_leaves": leaves.size,
+        "num_cat": len(tree.sets),
         "split_feature": _join(tree.feature[inner]),
         "split_gain": join_numbers(tree.gain[inner]),
-        "threshold": join_numbers(tree.threshold[inner]),
-        "decision_type": _join(_MISSING_IS_NAN + _MISSING_LEFT * tree.missing_left[inner].astype(int)),
+        "threshold": join_numbers(np.where(has_set, tree.left_set[inner], tree.threshold[inner])),
+        "decision_type": _join(np.where(has_set, _MISSING_IS_NAN + _BY_SET, by_threshold)),
         "left_child": _join(number[tree.left[inner]]),
         "right_child": _join(number[tree.right[inner]]),
-        "leaf_value": join_numbers(tree.value[leaves]),
-        "leaf_weight": join_numbers(tree.weight[leaves]),
-        "leaf_count": _join(counts[leaves]),
-        "internal_value": join_numbers(_node_means(tree, counts)[inner]),
+    }
+    weights = {"leaf_weight": join_numbers(tree.weight[leaves]), "leaf_count": _join(counts[leaves])}
+    after = {
         "internal_weight": join_numbers(tree.weight[inner]),
         "internal_count": _join(counts[inner]),
+        **_set_lines(tree),
         "is_linear": 0,
         "shrinkage": 1,
     }
-    return TaggedTree(tree.plus, tree.minus, tree_text(lines))
+    means = node_means(tree, counts)
+    for entry, k in enumerate(tree.classes.tolist()):
+        leaf_values = {"leaf_value": join_numbers(means[leaves, entry])}
+        internal_values = {"internal_value": join_numbers(means[inner, entry])}
+        yield TaggedTree(k, CLASSIC, tree_text({**before, **leaf_values, **weights, **internal_values, **after}))
+
+
+def _set_lines(tree: Tree) -> dict[str, str]:
+    """Sets as words of 32 bits, one behind the other; nodes with a set name it in place of a threshold."""
+    if not len(tree.sets):
+        return {}
+    words: list[AnyArray] = []
+    for categories in categories_of(tree.sets):
+        bits = np.zeros(32 * (categories.max(initial=0) // 32 + 1), dtype=np.uint8)
+        bits[categories] = 1
+        words.append(np.packbits(bits, bitorder="little").view("<u4"))
+    bounds = np.cumsum([0, *(of_set.size for of_set in words)])
+    return {"cat_boundaries": _join(bounds), "cat_threshold": _join(np.concatenate(words))}
 
 
 def _join(numbers: Any) -> str:
@@ -225,12 +275,3 @@ def _node_counts(tree: Tree, is_leaf: Any) -> Any:
         if not is_leaf[node]:
             counts[node] = counts[tree.left[node]] + counts[tree.right[node]]
     return counts
-
-
-def _node_means(tree: Tree, counts: Any) -> Floats:
-    means = tree.value.copy()
-    for node in range(means.size - 1, -1, -1):
-        if tree.feature[node] != LEAF:
-            children = [tree.left[node], tree.right[node]]
-            means[node] = np.average(means[children], weights=counts[children])
-    return means

@@ -26,7 +26,7 @@ _LIST_KEYS = (
 
 
 class TaggedTree(NamedTuple):
-    """A tree of the pair (plus, minus); minus is CLASSIC for a tree of one class."""
+    """A tree of the pair (plus, minus); minus is CLASSIC for a tree of one class, or one class's share of a tree."""
 
     plus: int
     minus: int
@@ -117,6 +117,11 @@ def negated(tree: TreeText) -> TreeText:
 def scaled(tree: TreeText, factor: float) -> TreeText:
     """Return the tree with all its outputs multiplied."""
     return _change_outputs(tree, lambda number: repr(factor * float(number)))
+
+
+def shifted(tree: TreeText, amount: float) -> TreeText:
+    """Return the tree with something added to all its outputs; those of a linear tree are not supported."""
+    return _change_outputs(tree, lambda number: repr(amount + float(number)))
 
 
 def _change_outputs(tree: TreeText, change: Callable[[str], str]) -> TreeText:

@@ -4,11 +4,15 @@ A native tree sends x to the left if x <= threshold, in float64; XGBoost if x < 
 condition written here is the smallest float32 above the threshold, so that every value that is a float32 goes the
 same way. XGBoost rounds other values to float32 first: one that lies within half a unit in the last place of float32
 of a threshold may go the other way.
+
+XGBoost sends the categories that a node names to the right, and what is no category to the left: there missing values
+go left, and children of native nodes that send them to the right change places.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +20,26 @@ import numpy as np
 import xgboost
 from xgboost import Booster, DMatrix
 
-from abc_plugins.core.model.ensemble import LEAF, Tree, TreeEnsemble
+from abc_plugins.core.model.ensemble import LEAF, THRESHOLD, Tree, TreeEnsemble, single_leaf
+from abc_plugins.core.model.export_terms import (
+    bases_of,
+    categories_of,
+    ensemble_of,
+    first_rounds,
+    node_means,
+    with_missing_left,
+)
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
-from abc_plugins.core.runtime.checks import check_integer, fail
-from abc_plugins.core.schedule import CLASSIC
-from abc_plugins.xgb.stock import StockRound, extend_model, with_model
-from abc_plugins.xgb.trees import Document, read_trees
+from abc_plugins.core.runtime.checks import fail
+from abc_plugins.xgb.stock import extend_model, with_model
+from abc_plugins.xgb.trees import Document, TreeBytes, read_trees
 from abc_plugins.xgb.ubjson import encode
 from abc_plugins.xgb.xgboost_grower import read_model
 
 _NO_PARENT = 2147483647
 _VECTOR_LEAVES_SINCE = (3, 2)
+_EMPTY_SHARE = 0.01
+"""Weight of a leaf without samples, as a share of the mean weight of the leaves."""
 
 
 def export(
@@ -35,6 +48,7 @@ def export(
     """Turn a native model into a stock XGBoost model.
 
     The model predicts the same probabilities in every XGBoost runtime, without abc_plugins. Rounds stay rounds.
+    Categories are given by number.
 
     Parameters
     ----------
@@ -44,9 +58,10 @@ def export(
     path : str or Path, optional
         Also save the model: UBJSON for a name that ends in .ubj, JSON for .json.
     vector_leaves : bool, default=False
-        False: every tree is written twice, for its own class and negated for the base class, and everything that
-        XGBoost does with trees works. True: half the trees, each with a vector of K values per leaf; predictions walk
-        half the trees, but XGBoost 3.2 explains no such trees. Needs XGBoost 3.2.
+        False: every tree is written once for each class that it changes, twice for a tree with a base class, K times
+        for one along a direction, and everything that XGBoost does with trees works. True: every tree is written once,
+        with a vector of K values per leaf; predictions walk so many trees fewer, but XGBoost 3.2 explains no such
+        trees. Needs XGBoost 3.2.
     n_rounds : int, optional
         Rounds to export; by default those that the model predicts with.
 
@@ -55,19 +70,21 @@ def export(
     booster : xgboost.Booster
         With objective multi:softprob.
     """
-    ensemble = model if isinstance(model, TreeEnsemble) else getattr(model, "model_", None)
-    if not isinstance(ensemble, TreeEnsemble):
-        fail("model", model, "a fitted ABCBoostClassifier or a TreeEnsemble", TypeError)
-    if n_rounds is None:
-        n_rounds = int(getattr(model, "best_iteration_", ensemble.n_rounds))
-    n_rounds = check_integer("n_rounds", n_rounds, minimum=1, maximum=ensemble.n_rounds)
+    ensemble = ensemble_of(model)
+    rounds = first_rounds(model, n_rounds)
+    bases = bases_of(model, rounds)
     start = _empty_booster(ensemble, getattr(model, "feature_names_in_", None), vector_leaves=vector_leaves)
-    rounds = [trees or (_nothing(ensemble.n_classes),) for trees in list(ensemble.rounds())[:n_rounds]]
-    attributes = {"base_classes": json.dumps([trees[0].minus for trees in rounds])}
+    attributes = {"base_classes": json.dumps(bases)}
     if hasattr(model, "classes_"):
         attributes["classes"] = json.dumps(model.classes_.tolist())
-    lay_out = _vector_document if vector_leaves else _scalar_document
-    booster = with_model(start, lay_out(read_model(start), rounds, ensemble, attributes))
+    # XGBoost has at least one tree in a round.
+    rounds = [trees or (single_leaf([ensemble.n_classes - 1], 0.0),) for trees in rounds]
+    if vector_leaves:
+        document = _vector_document(read_model(start), rounds, ensemble, attributes)
+    else:
+        scalar_rounds = _scalar_rounds(rounds, bases, ensemble)
+        document = extend_model(read_model(start), scalar_rounds, attributes)
+    booster = with_model(start, document)
     if path is not None:
         booster.save_model(path)
     return booster
@@ -88,30 +105,40 @@ def _empty_booster(ensemble: TreeEnsemble, names: AnyArray | None, *, vector_lea
     return booster
 
 
-def _nothing(n_classes: int) -> Tree:
-    """Make the tree of a round that adds nothing: XGBoost has at least one tree in a round."""
-    zero, root = np.zeros(1), np.zeros(1, dtype=np.int32)
-    return Tree(n_classes - 1, CLASSIC, root + LEAF, zero, zero > 0, root, root, zero, zero, zero)
+def _scalar_rounds(
+    rounds: Sequence[Sequence[Tree]], bases: Sequence[int], ensemble: TreeEnsemble
+) -> list[list[tuple[int, TreeBytes]]]:
+    """Every tree once for each class that it changes, those of the base class last.
 
-
-def _scalar_document(
-    document: Document, rounds: list[tuple[Tree, ...]], ensemble: TreeEnsemble, attributes: dict[str, str]
-) -> Document:
-    stock_rounds = []
-    for trees in rounds:
-        written, _ = read_trees(bytes(encode([_scalar_tree(tree, ensemble.n_features) for tree in trees])), 0)
-        pairs = [(tree.plus, tree.minus) for tree in trees]
-        stock_rounds.append(StockRound(list(zip(pairs, written, strict=True))))
-    return extend_model(document, stock_rounds, attributes)
+    Scores before the first round are added to the first tree of each class; a class without one in the first round
+    gets one of a single leaf.
+    """
+    start = {k: score for k, score in enumerate(ensemble.start_scores.tolist()) if score != 0.0}
+    unmoved = sorted(set(start) - {k for tree in rounds[0] for k in tree.classes.tolist()})
+    rounds = [[*rounds[0], *(single_leaf([k], 0.0) for k in unmoved)], *rounds[1:]]
+    scalar_rounds = []
+    for trees, base in zip(rounds, bases, strict=True):
+        copies: list[tuple[int, Document]] = []
+        for tree in map(with_missing_left, trees):
+            members, means = _common_members(tree, ensemble.n_features), node_means(tree, _covers(tree))
+            conditions, parents = _conditions(tree), _parents(tree, _NO_PARENT)
+            for entry, k in enumerate(tree.classes.tolist()):
+                values = (means[:, entry] + start.pop(k, 0.0)).astype(np.float32)
+                copies.append((k, _scalar_tree(tree, members, conditions, parents, values)))
+        copies.sort(key=lambda copy, base=base: (copy[0] == base, copy[0]))
+        written, _ = read_trees(bytes(encode([copy for _, copy in copies])), 0)
+        scalar_rounds.append([(k, tree) for (k, _), tree in zip(copies, written, strict=True)])
+    return scalar_rounds
 
 
 def _vector_document(
-    document: Document, rounds: list[tuple[Tree, ...]], ensemble: TreeEnsemble, attributes: dict[str, str]
+    document: Document, rounds: Sequence[Sequence[Tree]], ensemble: TreeEnsemble, attributes: dict[str, str]
 ) -> Document:
-    trees = [tree for round_trees in rounds for tree in round_trees]
+    trees = [with_missing_left(tree) for round_trees in rounds for tree in round_trees]
+    start = [ensemble.start_scores, *[np.zeros(ensemble.n_classes)] * (len(trees) - 1)]
     learner = document["learner"]
     model = learner["gradient_booster"]["model"] | {
-        "trees": [_vector_tree(tree, number, ensemble) for number, tree in enumerate(trees)],
+        "trees": [_vector_tree(tree, number, ensemble, start[number]) for number, tree in enumerate(trees)],
         "tree_info": [0] * len(trees),
         "iteration_indptr": np.cumsum([0] + [len(round_trees) for round_trees in rounds]).tolist(),
         "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(trees))},
@@ -120,33 +147,29 @@ def _vector_document(
     return document | {"learner": learner | {"gradient_booster": booster, "attributes": attributes}}
 
 
-def _scalar_tree(tree: Tree, n_features: int) -> Document:
+def _scalar_tree(tree: Tree, members: Document, conditions: AnyArray, parents: AnyArray, values: AnyArray) -> Document:
     leaf = tree.feature == LEAF
-    values = _node_values(tree)
-    conditions = np.where(leaf, tree.value.astype(np.float32), _smallest_float32_above(tree.threshold))
-    return _common_members(tree, n_features) | {
-        "base_weights": values.astype(np.float32),
-        "split_conditions": conditions.astype(np.float32),
+    return members | {
+        "base_weights": values,
+        "split_conditions": np.where(leaf, values, conditions),
         "right_children": np.where(leaf, -1, tree.right).astype(np.int32),
-        "parents": _parents(tree, _NO_PARENT),
+        "parents": parents,
         "id": 0,
     }
 
 
-def _vector_tree(tree: Tree, number: int, ensemble: TreeEnsemble) -> Document:
+def _vector_tree(tree: Tree, number: int, ensemble: TreeEnsemble, start: Floats) -> Document:
     """Write a tree whose leaves are vectors: a leaf's number is its right child, its vector is in `leaf_weights`."""
     leaf = tree.feature == LEAF
-    direction = np.zeros(ensemble.n_classes)
-    direction[tree.plus] = 1.0
-    if tree.minus != CLASSIC:
-        direction[tree.minus] = -1.0
-    vectors = np.outer(_node_values(tree), direction).astype(np.float32)
+    vectors = np.tile(start, (leaf.size, 1))
+    vectors[:, tree.classes] += node_means(tree, _covers(tree))
+    vectors = vectors.astype(np.float32)
     members = _common_members(tree, ensemble.n_features)
     members["tree_param"]["size_leaf_vector"] = str(ensemble.n_classes)
     return members | {
         "base_weights": vectors.ravel(),
         "leaf_weights": vectors[leaf].ravel(),
-        "split_conditions": np.where(leaf, 0.0, _smallest_float32_above(tree.threshold)).astype(np.float32),
+        "split_conditions": np.where(leaf, np.float32(0.0), _conditions(tree)),
         "right_children": np.where(leaf, np.cumsum(leaf) - 1, tree.right).astype(np.int32),
         "parents": _parents(tree, -1),
         "id": number,
@@ -156,25 +179,44 @@ def _vector_tree(tree: Tree, number: int, ensemble: TreeEnsemble) -> Document:
 def _common_members(tree: Tree, n_features: int) -> Document:
     """Write what scalar and vector trees have in common; the weight of the samples stands for the sum of hessians."""
     leaf = tree.feature == LEAF
-    n_nodes = tree.feature.size
+    has_set = tree.left_set != THRESHOLD
+    with_set = np.flatnonzero(has_set)
+    go_right = categories_of(~tree.sets)
+    categories = [go_right[row] for row in tree.left_set[with_set]]
+    sizes = np.array([of_node.size for of_node in categories], dtype=np.int64)
     return {
-        "categories": np.empty(0, dtype=np.int32),
-        "categories_nodes": np.empty(0, dtype=np.int32),
-        "categories_segments": np.empty(0, dtype=np.int64),
-        "categories_sizes": np.empty(0, dtype=np.int64),
+        "categories": np.concatenate([*categories, []]).astype(np.int32),
+        "categories_nodes": with_set.astype(np.int32),
+        "categories_segments": np.cumsum(sizes) - sizes,
+        "categories_sizes": sizes,
         "default_left": tree.missing_left.astype(np.uint8),
         "left_children": np.where(leaf, -1, tree.left).astype(np.int32),
         "loss_changes": tree.gain.astype(np.float32),
         "split_indices": np.where(leaf, 0, tree.feature).astype(np.int32),
-        "split_type": np.zeros(n_nodes, dtype=np.uint8),
-        "sum_hessian": tree.weight.astype(np.float32),
+        "split_type": has_set.astype(np.uint8),
+        "sum_hessian": _covers(tree).astype(np.float32),
         "tree_param": {
             "num_deleted": "0",
             "num_feature": str(n_features),
-            "num_nodes": str(n_nodes),
+            "num_nodes": str(leaf.size),
             "size_leaf_vector": "1",
         },
     }
+
+
+def _covers(tree: Tree) -> Floats:
+    """Weights of the nodes, with a little for leaves that no sample reached: explanations divide by them."""
+    leaf = tree.feature == LEAF
+    if (tree.weight[leaf] > 0.0).all():
+        return tree.weight
+    covers = np.where(leaf & (tree.weight == 0.0), max(_EMPTY_SHARE * tree.weight[0] / leaf.sum(), 1e-30), tree.weight)
+    for node in np.flatnonzero(~leaf)[::-1]:  # a child has a larger number than its parent
+        covers[node] = covers[tree.left[node]] + covers[tree.right[node]]
+    return covers
+
+
+def _conditions(tree: Tree) -> AnyArray:
+    return _smallest_float32_above(tree.threshold).astype(np.float32)
 
 
 def _smallest_float32_above(thresholds: Floats) -> AnyArray:
@@ -185,17 +227,6 @@ def _smallest_float32_above(thresholds: Floats) -> AnyArray:
 
 def _parents(tree: Tree, no_parent: int) -> AnyArray:
     parents = np.full(tree.feature.size, no_parent, dtype=np.int32)
-    for node in np.flatnonzero(tree.feature != LEAF):
-        parents[[tree.left[node], tree.right[node]]] = node
+    inner = np.flatnonzero(tree.feature != LEAF)
+    parents[tree.left[inner]] = parents[tree.right[inner]] = inner
     return parents
-
-
-def _node_values(tree: Tree) -> Floats:
-    """Leaf values, and for inner nodes the mean over their samples, which approximate explanations use."""
-    values = tree.value.copy()
-    for node in range(values.size - 1, -1, -1):  # a child has a larger number than its parent
-        if tree.feature[node] != LEAF:
-            children = [tree.left[node], tree.right[node]]
-            total = tree.weight[children].sum()
-            values[node] = values[children] @ tree.weight[children] / total if total > 0.0 else 0.0
-    return values

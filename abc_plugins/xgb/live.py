@@ -89,7 +89,8 @@ class LiveBooster(Booster):
         guarded = 0 if self._training is None else self._training.guarded_rounds
         own = {"base_classes": json.dumps(self._schedule.bases), "guarded_rounds": str(guarded)}
         attributes = self._attributes | own
-        return with_model(self._start, extend_model(self._document, self._rounds, attributes))
+        rounds = [stock_round.scalar_trees() for stock_round in self._rounds]
+        return with_model(self._start, extend_model(self._document, rounds, attributes))
 
     def reset(self) -> Booster:
         """End the run: free what it held, and return the stock booster.

@@ -41,15 +41,17 @@ class StockRound:
         return shared.pop() if len(shared) == 1 else CLASSIC
 
 
-def extend_model(document: Document, rounds: Sequence[StockRound], attributes: dict[str, str]) -> Document:
-    """Return a model of the trees of `document`, then those of `rounds`, with these attributes."""
+def extend_model(
+    document: Document, rounds: Sequence[Sequence[tuple[int, TreeBytes]]], attributes: dict[str, str]
+) -> Document:
+    """Return a model of the trees of `document`, then those of `rounds` under their classes, with these attributes."""
     learner = document["learner"]
     model = learner["gradient_booster"]["model"]
     tree_info = list(model["tree_info"])
     starts = list(model["iteration_indptr"])
     trees: list[Encoded] = [tree.numbered(number) for number, tree in enumerate(model["trees"])]
-    for stock_round in rounds:
-        for class_index, tree in stock_round.scalar_trees():
+    for scalar_trees in rounds:
+        for class_index, tree in scalar_trees:
             trees.append(tree.numbered(len(trees)))
             tree_info.append(class_index)
         starts.append(len(trees))

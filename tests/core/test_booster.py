@@ -10,30 +10,32 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import paper_settings
 
 from abc_plugins import ABCBoostClassifier
 from abc_plugins.core.booster import Booster
-from abc_plugins.core.model.ensemble import NODE_FIELDS
+from abc_plugins.core.model.ensemble import FlatTrees
+from abc_plugins.core.rounds import draw_sample
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
-from abc_plugins.core.settings import Settings
 from abc_plugins.core.trees.round_grower import RoundGrower
 from abc_plugins.core.trees.training_data import make_training_data
 
-QUICK = {"n_estimators": 6, "num_leaves": 5, "min_samples_leaf": 3, "search": 3, "gap": 1, "warmup": 2}
+PAPER = {"method": "abcrobustlogit"}
+QUICK = {"n_estimators": 6, "num_leaves": 5, "max_depth": 3, "min_samples_leaf": 3, "search": 3, "gap": 1, "warmup": 2}
 
 
 def digest(model):
     """A hash of every bit of a model."""
     trees = model.model_.flat()
     state = hashlib.sha256(model.train_loss_.tobytes() + model.base_classes_.tobytes())
-    for name in ("round_start", "node_start", "plus", "minus", *NODE_FIELDS):
+    for name in FlatTrees.__dataclass_fields__:
         state.update(np.ascontiguousarray(getattr(trees, name)).tobytes())
     return state.hexdigest()
 
 
 def fit(data, **settings):
-    return ABCBoostClassifier(**{**QUICK, "n_jobs": 1, **settings}).fit(data.X, data.y)
+    return ABCBoostClassifier(**{**QUICK, **PAPER, "n_jobs": 1, **settings}).fit(data.X, data.y)
 
 
 @pytest.mark.parametrize("leaf_values", ["paper", "sequential"])
@@ -72,7 +74,7 @@ def test_two_classes_have_one_tree_a_round(make_data):
 
 def test_scores_of_the_booster_are_those_of_its_trees(make_data):
     data = make_data(4, 90, missing=0.1)
-    settings = Settings(**QUICK, subsample=0.6, colsample=0.5, seed=3)
+    settings = paper_settings(**QUICK, subsample=0.6, colsample=0.5, seed=3)
     with Workers(2) as workers:
         labels, weights = data.y.astype(np.int32), np.ones(90)
         booster = Booster(make_training_data(data.X, labels, weights, 4, 255, workers), settings, workers)
@@ -138,7 +140,7 @@ def test_probes_give_the_same_bits_in_any_number_of_threads(make_data):
 
 def boosted(data, n_rounds, **settings):
     training = make_training_data(data.X, data.y.astype(np.int32), np.ones(data.y.size), 4, 255, Workers(1))
-    booster = Booster(training, Settings(**PROBED | settings), Workers(1))
+    booster = Booster(training, paper_settings(**PROBED | settings), Workers(1))
     for _ in range(n_rounds):
         booster.run_round()
     return booster
@@ -156,7 +158,7 @@ def test_noise_is_trusted_less(make_data):
 def test_a_probe_grows_trees_without_a_part_and_uses_all_samples_for_leaf_values(make_data, monkeypatch, options):
     data = make_data(4, 300)
     booster = boosted(data, 9, **options)
-    sample = booster._draw_sample()
+    sample = draw_sample(300, booster._settings.subsample, booster._settings.seed, 9)
     parts, grown_from = booster._data.parts(5), []
     grow = RoundGrower.grow
 
@@ -171,14 +173,13 @@ def test_a_probe_grows_trees_without_a_part_and_uses_all_samples_for_leaf_values
     assert len(booster.schedule.probes) == 1
     # Newton steps of the first tree, by hand: from all samples drawn.
     p = np.exp(scores) / np.exp(scores).sum(axis=0)
-    plus, minus = trees.plus[0], trees.minus[0]
+    plus, minus = trees.classes[:2]
     z = ((data.y == plus) - p[plus]) - ((data.y == minus) - p[minus])
     h = (p[plus] + p[minus]) - (p[plus] - p[minus]) ** 2
     z[~np.isin(np.arange(z.size), sample)] = h[~np.isin(np.arange(z.size), sample)] = 0.0
     leaf = booster._grower.leaf_ids[0]
-    nodes = slice(*trees.node_start[:2])
     expected = [0.1 * z[leaf == node].sum() / h[leaf == node].sum() for node in np.unique(leaf)]
-    np.testing.assert_allclose(trees.value[nodes][np.unique(leaf)], expected)
+    np.testing.assert_allclose(trees.values[: trees.value_start[1] : 2], expected)
 
 
 def test_a_part_of_most_samples_is_no_probe(make_data):
@@ -194,7 +195,7 @@ def test_samples_that_are_solved_count_as_samples(make_data):
     """A sample without derivatives still is one of those that a leaf must have, drawn or not."""
     data = make_data(4, 120)
     training = make_training_data(data.X, data.y.astype(np.int32), np.ones(120), 4, 255, Workers(1))
-    grower = RoundGrower(training, Settings(min_samples_leaf=20), Workers(1))
+    grower = RoundGrower(training, paper_settings(min_samples_leaf=20), Workers(1))
     solved = np.eye(4)[data.y].T.copy()
     sample = np.arange(0, 120, 2, dtype=np.uint32)
     probabilities = np.where(np.arange(120) % 4 == 0, solved, 0.25)
@@ -297,7 +298,7 @@ def test_leaf_values_set_while_trees_grow_are_those_set_afterwards(make_data, mo
     meanwhile = fit(data, **settings)
     monkeypatch.setattr("abc_plugins.core.booster.Booster._one_thread_can_renew", lambda _booster, _n_trees: False)
     afterwards = fit(data, **settings)
-    np.testing.assert_array_equal(meanwhile.model_.flat().value, afterwards.model_.flat().value)
+    np.testing.assert_array_equal(meanwhile.model_.flat().values, afterwards.model_.flat().values)
     np.testing.assert_array_equal(meanwhile.train_loss_, afterwards.train_loss_)
 
 
@@ -315,7 +316,9 @@ def test_rounds_after_the_loss_is_gone_add_nothing(make_data, caplog, K, method,
     last = int(np.argmax(model.train_loss_ <= 1e-14 * K * 200)) + 1
     assert 10 < last < 400
     assert caplog.text.count(f"The training loss is gone after {last} rounds") == 1
-    assert all(tree.feature.size == 1 and tree.value == 0 and tree.weight == 200 for t in rounds[last:] for tree in t)
+    assert all(
+        tree.feature.size == 1 and not tree.values.any() and tree.weight == 200 for t in rounds[last:] for tree in t
+    )
     assert {len(trees) for trees in rounds[last:]} == {len(rounds[last - 1])}
     assert model.trees_grown_ <= sum(map(len, rounds[:last])) + K * model.guarded_rounds_
     np.testing.assert_array_equal(

@@ -11,19 +11,18 @@ from dataclasses import dataclass
 import naive
 import numpy as np
 import pytest
-from conftest import Data, make_data
+from conftest import Data, make_data, paper_settings
 
 from abc_plugins import ABCBoostClassifier
 from abc_plugins.core.booster import Booster
-from abc_plugins.core.model.ensemble import NODE_FIELDS
+from abc_plugins.core.model.ensemble import FlatTrees
 from abc_plugins.core.runtime.parallel import ROWS_PER_BLOCK, Workers
 from abc_plugins.core.schedule import PROBE_PARTS
-from abc_plugins.core.settings import MAX_BINS
-from abc_plugins.core.settings import Settings as BoosterSettings
+from abc_plugins.core.settings import MAX_BINS, PAPER_METHODS
 from abc_plugins.core.trees.binning import find_bins
 from abc_plugins.core.trees.training_data import make_training_data
 
-METHODS = ("mart", "robustlogit", "abcmart", "abcrobustlogit")
+METHODS = PAPER_METHODS
 GAIN_RTOL = 1e-6
 RTOL = 1e-9  # of leaf values, losses and predictions
 
@@ -73,7 +72,7 @@ CASES = [draw_case(number) for number in range(56)]
 
 
 PAPER = {"search": 2, "gap": 10, "warmup": 10, "base_choice": "worst", "leaf_values": "paper"}
-PAPER |= {"pair_samples_per_leaf": 0.0}
+PAPER |= {"method": "abcrobustlogit", "pair_samples_per_leaf": 0.0}
 """What the oracle does unless it is told otherwise."""
 
 
@@ -110,14 +109,19 @@ def oracle_arrays(tree):
 def assert_same_tree(oracle_tree, native_tree, where):
     expected = oracle_arrays(oracle_tree)
     assert (native_tree.plus, native_tree.minus) == (oracle_tree.plus, oracle_tree.minus), where
+    leaf = native_tree.feature == naive.LEAF
+    np.testing.assert_array_equal(native_tree.left[leaf], np.arange(leaf.sum()), f"leaves {where}")
     for name in ("feature", "threshold", "missing_left", "left", "right"):
-        np.testing.assert_array_equal(getattr(native_tree, name), expected[name], f"{name} {where}")
+        found = np.where(leaf, 0, native_tree.left) if name == "left" else getattr(native_tree, name)
+        np.testing.assert_array_equal(found, expected[name], f"{name} {where}")
     scale = np.max(expected["gain"], initial=0.0)
     np.testing.assert_allclose(
         native_tree.gain, expected["gain"], GAIN_RTOL, GAIN_RTOL * scale, err_msg=f"gain {where}"
     )
     np.testing.assert_allclose(native_tree.weight, expected["weight"], GAIN_RTOL, err_msg=f"weight {where}")
     np.testing.assert_allclose(native_tree.value, expected["value"], RTOL, 1e-12, err_msg=f"value {where}")
+    if native_tree.minus != naive.CLASSIC:
+        np.testing.assert_array_equal(native_tree.values[:, 1], -native_tree.values[:, 0], f"values {where}")
 
 
 def assert_same_model(oracle, native, X_test):
@@ -140,7 +144,7 @@ def assert_identical(one, other):
     """Bit for bit."""
     for name in ("base_classes_", "train_loss_", "trees_grown_"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
-    for name in ("plus", "minus", "round_start", "node_start", *NODE_FIELDS):
+    for name in FlatTrees.__dataclass_fields__:
         np.testing.assert_array_equal(getattr(one.model_.flat(), name), getattr(other.model_.flat(), name))
 
 
@@ -176,7 +180,7 @@ def test_probes(leaf_values, schedule, weights):
     oracle = fit_oracle(data, parts=made.parts(PROBE_PARTS), **settings)
     assert naive.trust(oracle.probes) < 0.5
     assert_same_model(oracle, native, with_odd_rows(data.X_test))
-    booster = Booster(made, BoosterSettings(**PAPER | settings), Workers(1))
+    booster = Booster(made, paper_settings(**PAPER | settings), Workers(1))
     for _ in range(settings["n_estimators"]):
         booster.run_round()
     assert len(oracle.probes) == 3
@@ -273,7 +277,7 @@ def test_a_whole_weight_is_a_number_of_rows(method, missing):
 def assert_equivalent(one, other, X_test):
     """Same splits, and the same numbers but for rounding."""
     np.testing.assert_array_equal(one.base_classes_, other.base_classes_)
-    for name in ("plus", "minus", "node_start", "feature", "threshold", "missing_left", "left", "right"):
+    for name in ("classes", "node_start", "feature", "threshold", "missing_left", "left", "right"):
         np.testing.assert_array_equal(getattr(one.model_.flat(), name), getattr(other.model_.flat(), name), name)
     np.testing.assert_allclose(one.train_loss_, other.train_loss_, rtol=1e-11)
     np.testing.assert_allclose(one.predict_proba(X_test), other.predict_proba(X_test), rtol=1e-10)
@@ -408,7 +412,7 @@ def test_a_round_without_any_split_still_steps():
 def test_other_number_types_are_the_same_numbers(dtype):
     data = make_data(3, 80)
     X = (3 * data.X).astype(dtype)
-    settings = {"n_estimators": 4, "num_leaves": 5, "min_samples_leaf": 3, "warmup": 1}
+    settings = {"method": "abcrobustlogit", "n_estimators": 4, "num_leaves": 5, "min_samples_leaf": 3, "warmup": 1}
     native = ABCBoostClassifier(**settings).fit(X, data.y)
     assert_identical(native, ABCBoostClassifier(**settings).fit(X.astype(np.float64), data.y))
 

@@ -220,7 +220,7 @@ def test_renewal_after_enormous_steps_stays_a_number(problem):
 # ------------------------------------------------------------------------------------------------ the guard
 
 LONG_STEPS = {"n_estimators": 12, "learning_rate": 1.0, "num_leaves": 6, "min_samples_leaf": 2, "n_jobs": 1}
-LONG_STEPS |= {"search": 1, "gap": 0, "warmup": 0}
+LONG_STEPS |= {"method": "abcrobustlogit", "search": 1, "gap": 0, "warmup": 0}
 
 
 def starting_loss(data):
@@ -232,11 +232,11 @@ def starting_loss(data):
 @pytest.mark.parametrize("method", ["mart", "robustlogit", "abcmart", "abcrobustlogit"])
 def test_training_loss_never_rises(make_data, method, leaf_values, leaf_clip):
     data = make_data(6, 80)
-    options = {**LONG_STEPS, "learning_rate": 3.0, "subsample": 0.7, "random_state": 0}
-    model = ABCBoostClassifier(method=method, leaf_values=leaf_values, leaf_clip=leaf_clip, **options)
+    options = {**LONG_STEPS, "method": method, "learning_rate": 3.0, "subsample": 0.7, "random_state": 0}
+    model = ABCBoostClassifier(leaf_values=leaf_values, leaf_clip=leaf_clip, **options)
     model.fit(data.X, data.y)
     assert np.all(np.diff([starting_loss(data), *model.train_loss_]) <= 0)
-    assert np.isfinite(model.model_.flat().value).all()
+    assert np.isfinite(model.model_.flat().values).all()
 
 
 def test_guarded_rounds_are_counted_and_logged_once(make_data, caplog):
@@ -263,11 +263,11 @@ def test_without_the_guard_the_loss_may_rise(make_data, caplog):
 def test_nothing_to_guard(make_data):
     """Short steps: the guard changes nothing."""
     data = make_data(4, 80)
-    options = {"n_estimators": 8, "leaf_values": "sequential", "warmup": 2, "n_jobs": 1}
+    options = {"method": "abcrobustlogit", "n_estimators": 8, "leaf_values": "sequential", "warmup": 2, "n_jobs": 1}
     guarded = ABCBoostClassifier(**options).fit(data.X, data.y)
     free = ABCBoostClassifier(guard=False, **options).fit(data.X, data.y)
     assert guarded.guarded_rounds_ == 0
-    np.testing.assert_array_equal(guarded.model_.flat().value, free.model_.flat().value)
+    np.testing.assert_array_equal(guarded.model_.flat().values, free.model_.flat().values)
 
 
 @pytest.mark.parametrize("guard", [True, False])
@@ -279,7 +279,7 @@ def test_without_a_clip_everything_stays_finite(make_data, guard, leaf_values, l
     options = {**LONG_STEPS, "learning_rate": learning_rate, "n_estimators": 20}
     model = ABCBoostClassifier(leaf_clip=None, leaf_values=leaf_values, guard=guard, **options).fit(data.X, data.y)
     assert np.isfinite(model.train_loss_).all()
-    assert np.isfinite(model.model_.flat().value).all()
+    assert np.isfinite(model.model_.flat().values).all()
     assert np.isfinite(model.predict_proba(data.X_test)).all()
     if guard:
         assert np.all(np.diff(model.train_loss_) <= 0)

@@ -11,6 +11,7 @@ from abc_plugins.core.losses import (
     derivatives,
     exp_nonpositive,
     starting_class_losses,
+    starting_scores,
     update_probabilities,
 )
 from abc_plugins.core.runtime.parallel import ROWS_PER_BLOCK, Workers
@@ -155,14 +156,29 @@ class TestStart:
     def test_class_losses_at_equal_scores(self):
         labels, weights = random_case(4, 100)[1:]
         _, losses = softmax_and_losses(np.zeros((4, 100)), labels, weights)
-        np.testing.assert_allclose(starting_class_losses(labels, weights, 4), losses, rtol=1e-13)
+        np.testing.assert_allclose(starting_class_losses(labels, weights, np.zeros(4)), losses, rtol=1e-13)
+
+    def test_class_losses_at_any_scores(self):
+        labels, weights = random_case(4, 100)[1:]
+        scores = np.array([800.0, 799.0, 0.0, -800.0])
+        _, losses = softmax_and_losses(np.tile(scores[:, None], 100), labels, weights)
+        np.testing.assert_allclose(starting_class_losses(labels, weights, scores), losses, rtol=1e-13)
 
     def test_classes_of_equal_weight_tie_exactly(self):
         # 3 + 1 + 1 + 1 and 2 + 2 + 2: sums of single losses would differ in their last bits
         labels = np.array([0, 0, 0, 0, 1, 1, 1], dtype=np.int32)
-        losses = starting_class_losses(labels, np.array([3.0, 1, 1, 1, 2, 2, 2]), 3)
+        losses = starting_class_losses(labels, np.array([3.0, 1, 1, 1, 2, 2, 2]), np.zeros(3))
         assert losses[0] == losses[1] == pytest.approx(6 * math.log(3))
         assert losses[2] == 0.0
+
+    def test_priors(self):
+        labels, weights = np.array([0, 1, 1, 3], dtype=np.int32), np.array([2.0, 1.0, 5.0, 2.0])
+        scores = starting_scores(labels, weights, 4, "priors", smallest_leaf=1.0)
+        np.testing.assert_allclose(scores - scores[0], np.log([1.0, 3.0, 0.25, 1.0]), atol=1e-15)  # half a leaf
+        np.testing.assert_allclose(scores.sum(), 0.0, atol=1e-15)
+        rarer = starting_scores(labels, weights, 4, "priors", smallest_leaf=100.0)
+        np.testing.assert_allclose(rarer - rarer[0], np.log([1.0, 3.0, 0.5, 1.0]), atol=1e-15)  # half of the rarest
+        assert not starting_scores(labels, weights, 4, "zero", smallest_leaf=1.0).any()
 
 
 def test_centring_keeps_probabilities_and_makes_the_sum_zero():

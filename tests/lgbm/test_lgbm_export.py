@@ -6,11 +6,12 @@ import pytest
 
 import abc_plugins.lgbm as abc_lgbm
 from abc_plugins import ABCBoostClassifier
-from abc_plugins.core.model.ensemble import LEAF, Tree, TreeEnsemble
+from abc_plugins.core.model.ensemble import LEAF, TreeEnsemble, pair_tree
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.lgbm import export, model_info
-from abc_plugins.lgbm.text import NO_TREE, is_stump, negated, read_model, scaled, write_model
+from abc_plugins.lgbm.text import NO_TREE, is_stump, negated, read_model, scaled, shifted, write_model
+from abc_plugins.training.evaluation import softmax
 
 from .conftest import make_data
 
@@ -18,7 +19,7 @@ from .conftest import make_data
 def hand_made_ensemble():
     def tree(plus, minus, values, missing_left=True):
         """x1 <= 0.5: values[0]; else x0 <= -1: values[1]; else values[2]."""
-        return Tree(
+        return pair_tree(
             plus,
             minus,
             feature=np.array([1, LEAF, 0, LEAF, LEAF], dtype=np.int32),
@@ -64,12 +65,79 @@ def test_hand_made_trees(layout):
     np.testing.assert_allclose(contributions.sum(axis=2), raw_scores(ensemble, X), atol=1e-12)
 
 
+def test_start_scores_are_in_the_first_iteration():
+    ensemble = hand_made_ensemble()
+    ensemble.start_scores = np.array([0.5, 0.0, -2.0])
+    X = np.array([[-2.0, 1.0], [np.nan, 0.0]])
+    for layout in ("compact", "rounds"):
+        booster = export(ensemble, layout=layout)
+        np.testing.assert_allclose(booster.predict(X, raw_score=True), raw_scores(ensemble, X), rtol=0, atol=1e-15)
+    contributions = booster.predict(X, pred_contrib=True).reshape(len(X), 3, 3)
+    np.testing.assert_allclose(contributions.sum(axis=2), raw_scores(ensemble, X), atol=1e-12)
+
+
+def test_a_model_that_only_has_start_scores():
+    ensemble = TreeEnsemble(n_classes=3, n_features=1, start_scores=np.array([0.5, 0.0, -2.0]))
+    ensemble.append_round([])
+    booster = export(ensemble)
+    np.testing.assert_array_equal(booster.predict([[0.0]], raw_score=True), [[0.5, 0.0, -2.0]])
+    assert model_info(booster)["round_iterations"] == {1: 1}
+
+
+@pytest.mark.parametrize("tree_shape", ["symmetric", "best-first"])
+@pytest.mark.parametrize("warmup", [0, 2])
+@pytest.mark.parametrize("n_classes", [2, 3, 26])
+def test_trees_along_directions(n_classes, warmup, tree_shape, tmp_path):
+    X, y = make_data(n_classes=n_classes)
+    X[::9, 1] = np.nan
+    X_new = make_data(300, n_classes, seed=1)[0]
+    X_new[::5, :2] = np.nan
+    options = {"tree_shape": tree_shape, "warmup": warmup, "num_leaves": 9, "max_depth": 4}
+    model = ABCBoostClassifier(n_estimators=6, n_jobs=1, **options).fit(X, y)
+    for layout in ("compact", "rounds"):
+        booster = export(model, tmp_path / "model.txt", layout=layout)
+        np.testing.assert_allclose(booster.predict(X_new), model.predict_proba(X_new), rtol=0, atol=1e-10)
+        # A tree of a round is an iteration, and so are the K trees of a classic one.
+        trees_per_round = {2: 1, 3: 1, 26: 6}[n_classes]
+        ends = np.cumsum([1] * warmup + [trees_per_round] * (6 - warmup))
+        assert model_info(booster)["round_iterations"] == dict(zip(range(1, 7), ends.tolist(), strict=True))
+        assert booster.current_iteration() == ends[-1]
+    for end, expected in zip(ends, model.staged_predict_proba(X_new), strict=True):
+        np.testing.assert_allclose(booster.predict(X_new, num_iteration=end), expected, rtol=0, atol=1e-10)
+    from_file = lgb.Booster(model_file=tmp_path / "model.txt")
+    assert np.array_equal(from_file.predict(X_new), booster.predict(X_new))
+    assert model_info(booster)["base_classes"] == [-1] * 6
+    np.testing.assert_allclose(model_info(booster)["gain_importance"], model.feature_importance("gain"))
+    assert model_info(booster)["split_importance"] == model.feature_importance("split").tolist()
+    contributions = booster.predict(X_new, pred_contrib=True).reshape(len(X_new), n_classes, -1)
+    np.testing.assert_allclose(contributions.sum(axis=2), booster.predict(X_new, raw_score=True), atol=1e-10)
+
+
+@pytest.mark.parametrize("tree_shape", ["symmetric", "best-first"])
+@pytest.mark.parametrize("n_classes", [2, 3, 26])
+def test_categories(n_classes, tree_shape, grow_model, make_categories):
+    X, y, is_categorical = make_categories(n_classes)
+    options = {"tree_shape": tree_shape, "n_estimators": 8, "max_depth": 4, "warmup": 1, "learning_rate": 0.3}
+    ensemble = grow_model(X, y, is_categorical, **options)
+    flat = ensemble.flat()
+    assert {True, False} == set(flat.missing_left[flat.left_set >= 0])  # both ways are tested
+    X[:10, 0] = [12, 13, 31, 32, 63, 64, 200, 255, 256, 1000]  # categories that were not there
+    booster = export(ensemble)
+    np.testing.assert_allclose(booster.predict(X), softmax(raw_scores(ensemble, X)), rtol=0, atol=1e-10)
+    contributions = booster.predict(X, pred_contrib=True).reshape(len(X), n_classes, -1)
+    np.testing.assert_allclose(contributions.sum(axis=2), booster.predict(X, raw_score=True), atol=1e-10)
+    again = lgb.Booster(model_str=booster.model_to_string())
+    assert np.array_equal(again.predict(X), booster.predict(X))
+
+
 @pytest.mark.parametrize("method", ["abcrobustlogit", "robustlogit", "abcmart"])
-def test_native_classifier(method, tmp_path):
+@pytest.mark.parametrize("start_scores", [None, "priors"])
+def test_native_classifier(method, start_scores, tmp_path):
     X, y = make_data()
     X[::9, 1] = np.nan
     labels = np.array(list("edcba"))[y]
-    model = ABCBoostClassifier(method=method, n_estimators=15, num_leaves=6, gap=1, warmup=3, n_jobs=1).fit(X, labels)
+    options = {"method": method, "start_scores": start_scores}
+    model = ABCBoostClassifier(n_estimators=15, num_leaves=6, gap=1, warmup=3, n_jobs=1, **options).fit(X, labels)
     booster = export(model, tmp_path / "native.txt")
     np.testing.assert_allclose(booster.predict(X), model.predict_proba(X), rtol=0, atol=1e-12)
     from_file = lgb.Booster(model_file=tmp_path / "native.txt")
@@ -78,10 +146,12 @@ def test_native_classifier(method, tmp_path):
     assert np.argmax(model_info(booster)["gain_importance"]) == np.argmax(model.feature_importances_)
 
 
-def test_native_classifier_after_early_stopping():
+@pytest.mark.parametrize("method", ["directional", "abcrobustlogit"])
+def test_native_classifier_after_early_stopping(method):
     X, y = make_data()
     X_valid, y_valid = make_data(200, seed=1)
-    model = ABCBoostClassifier(n_estimators=200, learning_rate=0.4, num_leaves=6, early_stopping_rounds=4, n_jobs=1)
+    options = {"method": method, "learning_rate": 0.4, "num_leaves": 6, "early_stopping_rounds": 4}
+    model = ABCBoostClassifier(n_estimators=200, n_jobs=1, **options)
     model.fit(X, y, eval_set=[(X_valid, y_valid)])
     assert model.best_iteration_ < len(model.base_classes_)
     np.testing.assert_allclose(export(model).predict(X_valid), model.predict_proba(X_valid), atol=1e-12)
@@ -89,19 +159,22 @@ def test_native_classifier_after_early_stopping():
     np.testing.assert_allclose(first, list(model.staged_predict_proba(X_valid))[2], atol=1e-12)
 
 
-def test_native_two_classes_and_feature_names():
+@pytest.mark.parametrize("method", ["directional", "abcrobustlogit"])
+def test_native_two_classes_and_feature_names(method):
     pd = pytest.importorskip("pandas")
     X, y = make_data(n_classes=2)
     frame = pd.DataFrame(X, columns=[f"my feature: {j}" for j in range(X.shape[1])])
-    model = ABCBoostClassifier(n_estimators=5, num_leaves=6, n_jobs=1).fit(frame, y)
+    model = ABCBoostClassifier(method=method, n_estimators=5, num_leaves=6, n_jobs=1).fit(frame, y)
     booster = export(model)
     np.testing.assert_allclose(booster.predict(X), model.predict_proba(frame), atol=1e-12)
     assert booster.feature_name() == [f"my_feature__{j}" for j in range(X.shape[1])]
 
 
-def test_an_exported_native_model_can_be_continued_by_lightgbm():
+@pytest.mark.parametrize("method", ["directional", "abcrobustlogit"])
+def test_an_exported_native_model_can_be_continued_by_lightgbm(method):
     X, y = make_data()
-    model = ABCBoostClassifier(n_estimators=5, num_leaves=6, gap=1, warmup=2, n_jobs=1).fit(X, y)
+    options = {"method": method, "num_leaves": 6, "gap": 1, "warmup": 2}
+    model = ABCBoostClassifier(n_estimators=5, n_jobs=1, **options).fit(X, y)
     booster = export(model)
     params = {"objective": "multiclass", "num_class": 5, "verbosity": -1, "num_threads": 1}
     more = lgb.train(params, lgb.Dataset(X, y), 2, init_model=booster)
@@ -142,6 +215,9 @@ def test_text_round_trip(params):
             changed.predict(X, raw_score=True), factor * stock.predict(X, raw_score=True), rtol=1e-15
         )
     assert negated(negated(trees[0])) == trees[0]
+    moved = [shifted(tree, 2.0) if index < 5 else tree for index, tree in enumerate(trees)]
+    moved_scores = lgb.Booster(model_str=write_model(frame, moved, 5)).predict(X, raw_score=True)
+    np.testing.assert_allclose(moved_scores, 2.0 + stock.predict(X, raw_score=True), rtol=0, atol=1e-14)
     assert is_stump(NO_TREE)
     assert not is_stump(trees[0])
     nothing = lgb.Booster(model_str=write_model(frame, [NO_TREE] * 5, 5))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from abc_plugins.core.model.ensemble import LEAF, Tree, TreeEnsemble
+from abc_plugins.core.model.ensemble import LEAF, TreeEnsemble, pair_tree
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
 
@@ -20,9 +20,9 @@ def random_tree(random, n_leaves, plus, minus):
         feature[node], left[node], right[node] = random.integers(F), 2 * t + 1, 2 * t + 2
         leaves += [2 * t + 1, 2 * t + 2]
     inner = feature != LEAF
-    return Tree(
-        plus=plus,
-        minus=minus,
+    return pair_tree(
+        plus,
+        minus,
         feature=feature,
         threshold=np.where(inner, random.integers(-2, 3, size), 0.0),
         missing_left=inner & (random.random(size) < 0.5),

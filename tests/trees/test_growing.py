@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from conftest import paper_settings
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,9 +14,9 @@ from abc_plugins import ABCBoostClassifier
 from abc_plugins.core.losses import derivatives
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
-from abc_plugins.core.settings import Settings
 from abc_plugins.core.trees import columns as columns_module
 from abc_plugins.core.trees import round_grower, teamwork, workspace
+from abc_plugins.core.trees.categories import make_category_order
 from abc_plugins.core.trees.columns import FeatureCells, feature_cells
 from abc_plugins.core.trees.fixedpoint import WeightUnits, to_fixed_point, weigh
 from abc_plugins.core.trees.histogram import build_histogram, subtract_histogram
@@ -24,6 +25,7 @@ from abc_plugins.core.trees.splitting import SplitRules, Thresholds, find_best_s
 from abc_plugins.core.trees.training_data import TrainingData, make_training_data
 
 N, K = 120, 3
+PAPER = {"method": "abcrobustlogit"}
 
 
 @dataclass
@@ -137,6 +139,11 @@ def make_rules(units, *, second_order=True, reg_lambda=0.0, min_weight=1.0, min_
     return SplitRules(second_order, reg_lambda, min_units << bits, min_hessian, bits, (1 << bits) - 1, units.per_unit)
 
 
+def no_order(features):
+    """No feature is categorical."""
+    return make_category_order(features.n_bins, np.zeros(len(features.n_bins), dtype=bool))
+
+
 def plain_splits(problem, rows, rules, f):
     """All allowed splits on a feature: (gain, bin, missing_left, rows that go left), from the raw codes."""
     columns, weights = problem.columns, problem.data.weights
@@ -186,7 +193,16 @@ def test_best_split_of_every_feature(options, whole_weights, pair):
             usable = np.arange(columns.feature.size) == f
             node_z, node_wh = cells[rows].sum(axis=0)
             found = find_best_split(
-                feature_cells(columns), hist, node_z, node_wh, usable, rules, z_unit, h_unit, make_thresholds(40)
+                feature_cells(columns),
+                hist,
+                node_z,
+                node_wh,
+                usable,
+                rules,
+                z_unit,
+                h_unit,
+                make_thresholds(40),
+                no_order(columns),
             )
             splits = list(plain_splits(problem, rows, rules, f))
             assert usable[f] == bool(splits)  # a feature that allows no split is switched off
@@ -226,7 +242,9 @@ def test_the_split_does_not_depend_on_the_default_bin(data):
     for default_bin in (columns_module.STORED, *range(n_bins + 1)):
         features, hist = one_feature(codes, n_bins, default_bin, cells)
         usable = np.ones(1, dtype=bool)
-        split = find_best_split(features, hist, *cells.sum(axis=0), usable, rules, 1.0, 1.0, make_thresholds(n_bins))
+        split = find_best_split(
+            features, hist, *cells.sum(axis=0), usable, rules, 1.0, 1.0, make_thresholds(n_bins), no_order(features)
+        )
         found.add((split, bool(usable[0])))
     assert len(found) == 1
 
@@ -239,7 +257,12 @@ def test_features_without_a_value_in_a_node_take_no_work_space(default_bin):
     thresholds = Thresholds(*(array[: array.size // 2] for array in guarded))
     usable = np.ones(3000, dtype=bool)
     rules = make_rules(WeightUnits(np.ones(6, dtype=np.int64), 1.0, 40))
-    assert find_best_split(features, hist, *cells.sum(axis=0), usable, rules, 1.0, 1.0, thresholds).feature == -1
+    assert (
+        find_best_split(
+            features, hist, *cells.sum(axis=0), usable, rules, 1.0, 1.0, thresholds, no_order(features)
+        ).feature
+        == -1
+    )
     assert not usable.any()
     for array in guarded:
         assert np.all(array[array.size // 2 :] == np.array(77).astype(array.dtype))
@@ -254,12 +277,28 @@ def test_all_features_together_and_only_usable_ones():
     usable = np.ones(columns.feature.size, dtype=bool)
     for _ in range(columns.feature.size):
         found = find_best_split(
-            feature_cells(columns), hist, *cells.sum(axis=0), usable, rules, z_unit, h_unit, make_thresholds(40)
+            feature_cells(columns),
+            hist,
+            *cells.sum(axis=0),
+            usable,
+            rules,
+            z_unit,
+            h_unit,
+            make_thresholds(40),
+            no_order(columns),
         )
         assert found.feature == np.argmax(np.where(usable, best, -1.0))
         usable[found.feature] = False
     found = find_best_split(
-        feature_cells(columns), hist, *cells.sum(axis=0), usable, rules, z_unit, h_unit, make_thresholds(40)
+        feature_cells(columns),
+        hist,
+        *cells.sum(axis=0),
+        usable,
+        rules,
+        z_unit,
+        h_unit,
+        make_thresholds(40),
+        no_order(columns),
     )
     assert (found.gain, found.feature) == (0.0, -1)
 
@@ -270,7 +309,7 @@ def test_all_features_together_and_only_usable_ones():
 def grow(problem, pair=(1, CLASSIC), sample=None, n_threads=1, **settings):
     sample = np.arange(N, dtype=np.uint32) if sample is None else sample
     with Workers(n_threads) as workers:
-        grower = RoundGrower(problem.data, Settings(**settings), workers)
+        grower = RoundGrower(problem.data, paper_settings(**settings), workers)
         grower.grow(problem.probabilities, [pair], sample, 0)
     return grower._nodes[0, : grower._n_nodes[0]], grower.leaf_ids[0]
 
@@ -354,7 +393,7 @@ def test_histograms_of_many_cells_are_not_kept_for_every_thread(monkeypatch):
     def grown(budget):
         monkeypatch.setattr("abc_plugins.core.trees.round_grower._HISTOGRAM_BYTES", budget)
         with Workers(3) as workers:
-            grower = RoundGrower(problem.data, Settings(), workers)
+            grower = RoundGrower(problem.data, paper_settings(), workers)
             grower.grow(problem.probabilities, pairs, np.arange(N, dtype=np.uint32), 0)
             return len(grower._teams), grower.leaf_ids.copy()
 
@@ -388,7 +427,7 @@ def test_memory_for_few_histograms_grows_the_same_trees(make_data, monkeypatch, 
         "warmup": 1,
         **options,
     }
-    expected = ABCBoostClassifier(**options, random_state=0, n_jobs=1).fit(data.X, data.y).model_.flat()
+    expected = ABCBoostClassifier(**PAPER | options, random_state=0, n_jobs=1).fit(data.X, data.y).model_.flat()
     made = []
 
     def make_few(columns, num_leaves, _):
@@ -397,7 +436,7 @@ def test_memory_for_few_histograms_grows_the_same_trees(make_data, monkeypatch, 
 
     monkeypatch.setattr(teamwork, "make_workspace", make_few)
     monkeypatch.setattr(round_grower, "_HISTOGRAM_BYTES", 0)
-    found = ABCBoostClassifier(**options, random_state=0, n_jobs=2).fit(data.X, data.y).model_.flat()
+    found = ABCBoostClassifier(**PAPER | options, random_state=0, n_jobs=2).fit(data.X, data.y).model_.flat()
     assert len(made) == 1  # memory for one thread
     for name in expected.__dataclass_fields__:
         assert getattr(found, name).tobytes() == getattr(expected, name).tobytes(), name
@@ -428,7 +467,7 @@ def fit_in_teams(monkeypatch, data, n_jobs, **options):
     monkeypatch.setattr("abc_plugins.core.booster.RoundGrower", SpyGrower)
     for module in (round_grower, teamwork):
         monkeypatch.setattr(module, "ROWS_WORTH_A_TEAM", 7)
-    model = ABCBoostClassifier(**options, random_state=0, n_jobs=n_jobs).fit(data.X, data.y)
+    model = ABCBoostClassifier(**PAPER | options, random_state=0, n_jobs=n_jobs).fit(data.X, data.y)
     return model.model_.flat(), sizes, max(held)
 
 
@@ -441,7 +480,7 @@ def test_a_team_grows_the_tree_that_one_thread_does(make_data, monkeypatch, K, n
     options = {"n_estimators": 5, "num_leaves": 24, "min_samples_leaf": 2, **options}
     if K == 2:
         options.pop("search", None)
-    expected = ABCBoostClassifier(**options, random_state=0, n_jobs=1).fit(data.X, data.y).model_.flat()
+    expected = ABCBoostClassifier(**PAPER | options, random_state=0, n_jobs=1).fit(data.X, data.y).model_.flat()
     monkeypatch.setattr(round_grower, "_HISTOGRAM_BYTES", budget)
     found, sizes, held = fit_in_teams(monkeypatch, data, n_jobs, **options)
     for name in expected.__dataclass_fields__:
@@ -497,7 +536,9 @@ def test_trees_of_two_small_classes_have_fewer_leaves(per_leaf, weight, large, s
     X = np.random.default_rng(0).normal(size=(y.size, 2))
     workers = Workers(1)
     data = make_training_data(X, y, np.full(y.size, weight), 3, 255, workers)
-    trees = RoundGrower(data, Settings(num_leaves=9, min_samples_leaf=0.5, pair_samples_per_leaf=per_leaf), workers)
+    trees = RoundGrower(
+        data, paper_settings(num_leaves=9, min_samples_leaf=0.5, pair_samples_per_leaf=per_leaf), workers
+    )
     plus, minus = np.array([0, 0]), np.array([1, 2])
     assert trees._max_leaves(plus, minus).tolist() == [large, small]
     assert trees._max_leaves(minus, plus).tolist() == [large, small]  # (k, b) and (b, k) are one tree
@@ -512,7 +553,7 @@ def test_weights_that_should_be_equal_allow_equally_many_leaves(seed):
     weights = (y.size / 5 / np.bincount(y))[y]
     for order in (np.arange(y.size), rng.permutation(y.size)):
         data = make_training_data(rng.normal(size=(y.size, 1)), y[order], weights[order], 5, 255, Workers(1))
-        settings = Settings(num_leaves=50, min_samples_leaf=0.1, pair_samples_per_leaf=3.5)
+        settings = paper_settings(num_leaves=50, min_samples_leaf=0.1, pair_samples_per_leaf=3.5)
         trees = RoundGrower(data, settings, Workers(1))
         plus, minus = np.array([(k, b) for k in range(5) for b in range(5) if k != b]).T
         assert set(trees._max_leaves(plus, minus)) == {20}

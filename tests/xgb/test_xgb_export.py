@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from abc_plugins import ABCBoostClassifier
-from abc_plugins.core.model.ensemble import LEAF, Tree, TreeEnsemble
+from abc_plugins.core.model.ensemble import LEAF, TreeEnsemble, pair_tree
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
 
@@ -20,17 +20,17 @@ from abc_plugins.xgb import base_classes, export  # noqa: E402
 
 
 def stump(plus, minus, threshold, left, right, *, feature=0, missing_left=False):
-    return Tree(
+    return pair_tree(
         plus,
         minus,
-        np.array([feature, LEAF, LEAF], dtype=np.int32),
-        np.array([threshold, 0.0, 0.0]),
-        np.array([missing_left, False, False]),
-        np.array([1, 0, 0], dtype=np.int32),
-        np.array([2, 0, 0], dtype=np.int32),
-        np.array([0.0, left, right]),
-        np.array([1.0, 0.0, 0.0]),
-        np.array([10.0, 4.0, 6.0]),
+        value=np.array([0.0, left, right]),
+        feature=np.array([feature, LEAF, LEAF], dtype=np.int32),
+        threshold=np.array([threshold, 0.0, 0.0]),
+        missing_left=np.array([missing_left, False, False]),
+        left=np.array([1, 0, 0], dtype=np.int32),
+        right=np.array([2, 0, 0], dtype=np.int32),
+        gain=np.array([1.0, 0.0, 0.0]),
+        weight=np.array([10.0, 4.0, 6.0]),
     )
 
 
@@ -38,21 +38,120 @@ def margins(booster, X, **options):
     return booster.predict(xgboost.DMatrix(X), output_margin=True, **options)
 
 
-@pytest.fixture(scope="module")
-def native():
+@pytest.fixture(scope="module", params=["directional", "abcrobustlogit"])
+def native(request):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 5)).astype(np.float32)
     X[rng.random(X.shape) < 0.1] = np.nan
     y = np.array(["a", "b", "c", "d"])[np.nan_to_num(X[:, :2] > 0).astype(int) @ [1, 2]]
-    model = ABCBoostClassifier(n_estimators=12, warmup=3, gap=1, num_leaves=6, n_jobs=1).fit(X, y)
+    options = {"method": request.param, "warmup": 3, "gap": 1, "num_leaves": 6, "max_depth": 4}
+    model = ABCBoostClassifier(n_estimators=12, n_jobs=1, **options).fit(X, y)
     return model, X
+
+
+def is_same(booster, X, probabilities, **options):
+    return np.abs(booster.predict(xgboost.DMatrix(X), **options) - probabilities).max() < 1e-5
 
 
 @pytest.mark.parametrize("vector_leaves", [False, True])
 def test_probabilities_are_those_of_the_native_model(native, vector_leaves):
     model, X = native
+    assert is_same(export(model, vector_leaves=vector_leaves), X, model.predict_proba(X))
+
+
+@pytest.mark.parametrize("vector_leaves", [False, True])
+@pytest.mark.parametrize("tree_shape", ["symmetric", "best-first"])
+@pytest.mark.parametrize("warmup", [0, 2])
+@pytest.mark.parametrize("n_classes", [2, 3, 26])
+def test_trees_along_directions(make_data, n_classes, warmup, tree_shape, vector_leaves):
+    data = make_data(n_classes, 500, missing=0.1)
+    X, X_new = data.X.astype(np.float32), data.X_test.astype(np.float32)
+    options = {"tree_shape": tree_shape, "warmup": warmup, "num_leaves": 9, "max_depth": 4}
+    model = ABCBoostClassifier(n_estimators=5, n_jobs=1, **options).fit(X, data.y)
     booster = export(model, vector_leaves=vector_leaves)
-    assert np.abs(booster.predict(xgboost.DMatrix(X)) - model.predict_proba(X)).max() < 1e-5
+    assert booster.num_boosted_rounds() == 5
+    assert json.loads(booster.attr("base_classes")) == [-1] * 5
+    assert vector_leaves or base_classes(booster) == [-1] * 5
+    copies = {2: 1, 3: 1, 26: 6}[n_classes] * (1 if vector_leaves else n_classes)
+    sizes = json.loads(booster.save_raw("json"))["learner"]["gradient_booster"]["model"]["gbtree_model_param"]
+    assert int(sizes["num_trees"]) == (5 - warmup) * copies + warmup * n_classes
+    for m, probabilities in enumerate(model.staged_predict_proba(X_new), start=1):
+        assert is_same(booster, X_new, probabilities, iteration_range=(0, m))
+
+
+@pytest.mark.parametrize("vector_leaves", [False, True])
+def test_after_early_stopping(make_data, vector_leaves):
+    data = make_data(4, 600)
+    model = ABCBoostClassifier(n_estimators=200, learning_rate=0.4, early_stopping_rounds=4, n_jobs=1)
+    model.fit(data.X, data.y)
+    assert model.best_iteration_ < model.model_.n_rounds
+    X = data.X.astype(np.float32)
+    booster = export(model, vector_leaves=vector_leaves)
+    assert booster.num_boosted_rounds() == model.best_iteration_
+    assert is_same(booster, X, model.predict_proba(X))
+
+
+@pytest.mark.parametrize("tree_shape", ["symmetric", "best-first"])
+@pytest.mark.parametrize("n_classes", [2, 3, 26])
+def test_categories(n_classes, tree_shape, grow_model, make_categories):
+    X, y, is_categorical = make_categories(n_classes)
+    options = {"tree_shape": tree_shape, "n_estimators": 8, "max_depth": 4, "warmup": 1, "learning_rate": 0.3}
+    ensemble = grow_model(X, y, is_categorical, **options)
+    flat = ensemble.flat()
+    assert {True, False} == set(flat.missing_left[flat.left_set >= 0])  # both ways are tested
+    X[:10, 0] = [12, 13, 31, 32, 63, 64, 200, 255, 256, 1000]  # categories that were not there
+    with Workers(1) as workers:
+        scores = ensemble.raw_scores(X, workers)
+    for vector_leaves in (False, True):
+        assert is_same(export(ensemble, vector_leaves=vector_leaves), X, scores, output_margin=True)
+    booster = export(ensemble)
+    contributions = booster.predict(xgboost.DMatrix(X), pred_contribs=True)
+    assert np.abs(contributions.sum(axis=-1).reshape(scores.shape) - scores).max() < 1e-4
+
+
+@pytest.mark.parametrize("vector_leaves", [False, True])
+@pytest.mark.parametrize("method", ["abcrobustlogit", "robustlogit"])
+def test_start_scores_of_the_other_methods(make_data, method, vector_leaves):
+    data = make_data(5)
+    X = data.X.astype(np.float32)
+    options = {"method": method, "start_scores": "priors", "min_samples_leaf": 5}
+    model = ABCBoostClassifier(n_estimators=4, n_jobs=1, **options).fit(X, data.y)
+    booster = export(model, vector_leaves=vector_leaves)
+    assert is_same(booster, X, model.predict_proba(X))
+    if not vector_leaves:
+        assert base_classes(booster) == model.base_classes_.tolist()
+
+
+def test_start_scores_of_classes_without_a_tree():
+    ensemble = TreeEnsemble(3, 1, start_scores=np.array([0.5, 0.0, -2.0]))
+    ensemble.append_round([stump(0, CLASSIC, 0.0, 1.0, 2.0)])
+    ensemble.append_round([stump(2, CLASSIC, 0.0, 1.0, 2.0)])
+    for vector_leaves in (False, True):
+        booster = export(ensemble, vector_leaves=vector_leaves)
+        assert np.array_equal(margins(booster, np.array([[-1.0]]), iteration_range=(0, 1)), [[1.5, 0.0, -2.0]])
+        assert np.array_equal(margins(booster, np.array([[-1.0]])), [[1.5, 0.0, -1.0]])
+
+
+def test_siblings_that_are_apart():
+    """XGBoost takes the right child to be the one behind the left one."""
+    tree = pair_tree(
+        1,
+        0,
+        value=np.array([0.0, 0.0, 0.1, 0.2, 0.3]),
+        feature=np.array([0, 0, LEAF, LEAF, LEAF], dtype=np.int32),
+        threshold=np.array([0.0, -1.0, 0.0, 0.0, 0.0]),
+        missing_left=np.zeros(5, dtype=bool),
+        left=np.array([1, 2, 0, 0, 0], dtype=np.int32),
+        right=np.array([4, 3, 0, 0, 0], dtype=np.int32),
+        gain=np.zeros(5),
+        weight=np.ones(5),
+    )
+    ensemble = TreeEnsemble(2, 1)
+    ensemble.append_round([tree])
+    X = np.array([[-2.0], [-0.5], [3.0]])
+    for vector_leaves in (False, True):
+        predicted = margins(export(ensemble, vector_leaves=vector_leaves), X)
+        np.testing.assert_allclose(predicted[:, 1], [0.1, 0.2, 0.3], rtol=1e-6)
 
 
 def test_every_float32_goes_the_way_it_goes_natively():
@@ -144,10 +243,11 @@ def test_stock_training_continues_an_export(native):
     assert np.array_equal(longer.predict(data, iteration_range=(0, model.model_.n_rounds)), export(model).predict(data))
 
 
-def test_feature_names_are_kept():
+@pytest.mark.parametrize("method", ["directional", "abcrobustlogit"])
+def test_feature_names_are_kept(method):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(np.random.default_rng(2).normal(size=(90, 2)), columns=["height", "width"])
-    model = ABCBoostClassifier(n_estimators=2, warmup=0, n_jobs=1).fit(frame, np.arange(90) % 3)
+    model = ABCBoostClassifier(method=method, n_estimators=2, n_jobs=1).fit(frame, np.arange(90) % 3)
     assert export(model).feature_names == ["height", "width"]
 
 

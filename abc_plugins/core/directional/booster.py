@@ -62,7 +62,9 @@ class DirectionalBooster:
             warmup=settings.warmup,
             seed=settings.seed,
         )
-        start_scores = starting_scores(data.labels, data.weights, n_classes, settings.start_scores)
+        start_scores = starting_scores(
+            data.labels, data.weights, n_classes, settings.start_scores, settings.min_samples_leaf
+        )
         self.model = TreeEnsemble(n_classes, data.n_features, start_scores)
         self.train_loss: list[float] = []
         self.trees_grown = 0

@@ -1,0 +1,108 @@
+"""What the exporters to other libraries' formats have in common."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from abc_plugins.core.model.ensemble import LEAF, THRESHOLD, Tree, TreeEnsemble
+from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats
+from abc_plugins.core.runtime.checks import check_integer, fail
+from abc_plugins.core.schedule import CLASSIC
+
+
+def ensemble_of(model: object) -> TreeEnsemble:
+    """The trees of a fitted classifier, or of what is an ensemble itself."""
+    ensemble = model if isinstance(model, TreeEnsemble) else getattr(model, "model_", None)
+    if not isinstance(ensemble, TreeEnsemble):
+        fail("model", model, "a fitted ABCBoostClassifier or a TreeEnsemble", TypeError)
+    return ensemble
+
+
+def first_rounds(model: object, n_rounds: int | None) -> list[tuple[Tree, ...]]:
+    """The trees of the first `n_rounds` rounds; by default of those that the model predicts with."""
+    ensemble = ensemble_of(model)
+    if n_rounds is None:
+        n_rounds = int(getattr(model, "best_iteration_", None) or ensemble.n_rounds)
+    n_rounds = check_integer("n_rounds", n_rounds, minimum=1, maximum=ensemble.n_rounds)
+    return list(ensemble.rounds())[:n_rounds]
+
+
+def bases_of(model: object, rounds: list[tuple[Tree, ...]]) -> list[int]:
+    """The base class of every round, CLASSIC for none: as the model says, else as the trees do."""
+    bases = getattr(model, "base_classes_", None)
+    if bases is not None:
+        return [int(base) for base in bases[: len(rounds)]]
+    return [trees[0].minus if trees and trees[0].is_pair else CLASSIC for trees in rounds]
+
+
+def with_missing_left(tree: Tree) -> Tree:
+    """The same tree, such that nodes with a set send missing values, and what is no category, to the left."""
+    return _with_missing(tree, left=True)
+
+
+def with_missing_right(tree: Tree) -> Tree:
+    """The same tree, such that nodes with a set send missing values, and what is no category, to the right."""
+    return _with_missing(tree, left=False)
+
+
+def _with_missing(tree: Tree, *, left: bool) -> Tree:
+    """Let the children of some nodes change places, so that their sets become those of all other categories.
+
+    Siblings are next to each other in the end, as in all trees that were grown here.
+    """
+    inner, has_set = tree.feature != LEAF, tree.left_set != THRESHOLD
+    swapped = has_set & (tree.missing_left != left)
+    if not swapped.any() and (tree.right == tree.left + 1)[inner].all():
+        return tree
+    return _renumbered(tree, swapped)
+
+
+def _renumbered(tree: Tree, swapped: Booleans) -> Tree:
+    """Number the nodes level by level, with the children of some nodes swapped."""
+    inner = tree.feature != LEAF
+    left = np.where(swapped, tree.right, tree.left)
+    right = np.where(swapped, tree.left, tree.right)
+    order = [0]
+    for node in order:
+        if inner[node]:
+            order += [left[node], right[node]]
+    place = np.empty_like(tree.left)
+    place[order] = np.arange(place.size)
+    nodes = {name: getattr(tree, name)[order] for name in ("feature", "threshold", "gain", "weight")}
+    values = tree.values[tree.left[order][~inner[order]]]
+    leaf_row = np.cumsum(~inner[order]) - 1
+    return replace(
+        tree,
+        values=values,
+        sets=np.concatenate([tree.sets, ~tree.sets]),
+        missing_left=(tree.missing_left ^ swapped)[order],
+        left_set=(tree.left_set + len(tree.sets) * swapped).astype(np.int32)[order],
+        left=np.where(inner[order], place[left * inner][order], leaf_row).astype(np.int32),
+        right=np.where(inner[order], place[right * inner][order], 0).astype(np.int32),
+        **nodes,
+    )
+
+
+def categories_of(sets: AnyArray) -> list[AnyArray]:
+    """The categories of each set, in ascending order."""
+    return [np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")) for words in sets]
+
+
+def node_means(tree: Tree, weights: AnyArray) -> Floats:
+    """What leaves add, and for inner nodes the weighted mean of their leaves: approximate explanations use them.
+
+    Returns
+    -------
+    means : array of shape (n_nodes, n_entries)
+    """
+    leaf = tree.feature == LEAF
+    means = np.zeros((leaf.size, tree.classes.size))
+    means[leaf] = tree.values[tree.left[leaf]]
+    for node in np.flatnonzero(~leaf)[::-1]:  # a child has a larger number than its parent
+        left, right = tree.left[node], tree.right[node]
+        total = weights[left] + weights[right]
+        if total > 0:
+            means[node] = (weights[left] * means[left] + weights[right] * means[right]) / total
+    return means
