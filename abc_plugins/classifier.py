@@ -149,7 +149,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         method: str = "directional",
         n_estimators: int = 300,
         learning_rate: float | None = None,
-        num_leaves: int = 20,
+        num_leaves: int | None = None,
         tree_shape: str = "auto",
         max_depth: int = 6,
         trees_per_round: int | None = None,

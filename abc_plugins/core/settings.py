@@ -21,6 +21,7 @@ MAX_TREES_PER_ROUND = 1024
 
 _PAPER_DEFAULTS: dict[str, Any] = {
     "learning_rate": 0.1,
+    "num_leaves": 20,
     "min_samples_leaf": 10,
     "reg_lambda": 0.0,
     "leaf_reg_lambda": None,  # as reg_lambda
@@ -29,6 +30,7 @@ _PAPER_DEFAULTS: dict[str, Any] = {
 }
 _DIRECTIONAL_DEFAULTS: dict[str, Any] = {
     "learning_rate": 0.05,
+    "num_leaves": 40,
     "min_samples_leaf": 1,
     "reg_lambda": 1.0,
     "leaf_reg_lambda": 0.1,
@@ -44,7 +46,7 @@ class Settings:
     method: str = DIRECTIONAL
     n_estimators: int = 300
     learning_rate: float = 0.05
-    num_leaves: int = 20
+    num_leaves: int = 40
     tree_shape: str = "auto"
     max_depth: int = 6
     trees_per_round: int | None = None
