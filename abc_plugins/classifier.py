@@ -18,6 +18,7 @@ from abc_plugins.core.runtime.checks import check_choice, check_integer, check_r
 from abc_plugins.core.runtime.parallel import Workers, resolve_n_jobs
 from abc_plugins.core.schedule import check_search
 from abc_plugins.core.settings import Settings, check_settings
+from abc_plugins.core.trees.binning import default_max_bins
 from abc_plugins.core.trees.training_data import make_training_data
 from abc_plugins.data.categories import Categories, check_categorical_features
 from abc_plugins.data.labels import encode_labels
@@ -73,7 +74,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         the other, each from the scores that the trees before it left.
     guard : bool, default=True
         Halve the step of a round that would raise the training loss, and if that does not help make it a classic round.
-    max_bins : int, default=255
+    max_bins : int or None, default=None
         Largest number of bins of a feature, up to 255. Missing values have a bin of their own.
     subsample : float, default=1.0
         Share of the samples drawn for each round's trees, without replacement.
@@ -165,7 +166,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         leaf_values: str = "sequential",
         guard: bool = True,
         start_scores: str | None = None,
-        max_bins: int = 255,
+        max_bins: int | None = None,
         subsample: float = 1.0,
         colsample: float = 1.0,
         categorical_features: Any = "from_dtype",
@@ -268,7 +269,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         with Workers(threads) as workers:
             categorical = data.categories.is_categorical if data.categories.any else None
             binned = make_training_data(
-                data.X, data.codes, data.weights, n_classes, settings.max_bins, workers, categorical
+                data.X, data.codes, data.weights, n_classes, settings.max_bins or default_max_bins(data.codes.size), workers, categorical
             )
             run = train(
                 make_booster(binned, settings, workers),

@@ -18,16 +18,18 @@ from abc_plugins.core.runtime.checks import check_integer
 from abc_plugins.core.schedule import CLASSIC, check_search
 
 _CLASSES_PER_TREE = 4
-_MOST_TREES = 16
-"""A round has one tree for so many classes, but not too many: they are all grown from the same probabilities."""
-
+_FEWEST_TREES, _MOST_TREES = 2, 8
+_ROWS_WORTH_SEVERAL_TREES = 8192
+"""With fewer samples a tree is grown before another thread has woken up, and trees grown one at a time learn a little more."""
 
 _ROUNDS_PER_DRAW = 16
 
 
-def default_trees_per_round(n_classes: int) -> int:
-    """Trees of a round: as many as make about 300 rounds enough for any number of classes."""
-    return max(1, min(round(n_classes / _CLASSES_PER_TREE), _MOST_TREES))
+def default_trees_per_round(n_samples: int, n_classes: int) -> int:
+    """Trees of a round: one for few samples, else enough for several threads, and the more the more classes."""
+    if n_samples < _ROWS_WORTH_SEVERAL_TREES:
+        return 1
+    return max(_FEWEST_TREES, min(round(n_classes / _CLASSES_PER_TREE), _MOST_TREES))
 
 
 @dataclass(frozen=True)
