@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from abc_plugins.callbacks import CallbackList, early_stopping, log_evaluation
 from abc_plugins.core.boosters import make_booster
 from abc_plugins.core.model.ensemble import TreeEnsemble
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
-from abc_plugins.core.runtime.checks import check_integer, check_real, fail
+from abc_plugins.core.runtime.checks import check_choice, check_integer, check_real, fail
 from abc_plugins.core.runtime.parallel import Workers, resolve_n_jobs
 from abc_plugins.core.schedule import check_search
 from abc_plugins.core.settings import Settings, check_settings
@@ -28,8 +26,8 @@ from abc_plugins.data.tables import read_known, read_weights
 from abc_plugins.training.evaluation import Metrics, softmax
 from abc_plugins.training.fit_data import read_fit_data
 from abc_plugins.training.persistence import load_classifier, save_classifier
-from abc_plugins.training.resuming import Resumption, RunCheckpoints
-from abc_plugins.training.run import TrainingRun, train
+from abc_plugins.training.resuming import Resumption, RunCheckpoints, draw_seed
+from abc_plugins.training.run import TrainingRun, train, warn_without_splits
 
 _MAX_THREADS = 4096
 
@@ -102,6 +100,8 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         Number of threads; None and -1 use every core. The model does not depend on it.
     random_state : int, RandomState instance or None, default=None
         Seed of `subsample`, `colsample` and the validation split.
+    on_interrupt : {"raise", "keep"}, default="raise"
+        What Ctrl-C does: "keep" ends the fit with a model of the rounds done so far, if there are any.
     verbose : int, default=0
         Print the loss and metrics every `verbose` rounds; 0 is silent.
 
@@ -176,6 +176,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         eval_metric: Any = "logloss",
         n_jobs: int | None = None,
         random_state: Any = None,
+        on_interrupt: str = "raise",
         verbose: int = 0,
     ) -> None:
         self.method = method
@@ -208,6 +209,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         self.eval_metric = eval_metric
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.on_interrupt = on_interrupt
         self.verbose = verbose
 
     def fit(
@@ -229,7 +231,8 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
             Labels of any hashable, sortable kind.
         sample_weight : array-like of shape (n_samples,), optional
-            A weight of 2 equals a row given twice, a weight of 0 a row left out.
+            A weight of 2 equals a row given twice, a weight of 0 a row left out. Of weights that are not whole numbers
+            only the ratios matter.
         eval_set : list of (X, y) or (X, y, sample_weight), optional
             Samples to score after every round, called "valid_0", "valid_1", ...
         callbacks : list, optional
@@ -242,10 +245,9 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         self
-            Interrupting training (Ctrl-C) ends it with the rounds done so far.
         """
         resumption = self._read_checkpoint(resume_from)
-        seed = self._draw_seed(resumption)
+        seed = draw_seed(self.random_state, resumption)
         settings = self._check_parameters(seed)
         if resumption is not None:
             resumption.check_rounds(settings.n_estimators)
@@ -277,7 +279,9 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
                 [*self._own_callbacks(bool(data.eval_sets)), *hooks],
                 workers,
                 RunCheckpoints(self, data, seed, resumption),
+                keep_interrupted=self.on_interrupt == "keep",
             )
+            warn_without_splits(run, binned, settings)
         self._keep(run, data.classes, data.names, data.categories)
         return self
 
@@ -359,6 +363,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         if self.early_stopping_rounds is not None:
             check_integer("early_stopping_rounds", self.early_stopping_rounds, minimum=1)
         check_categorical_features(self.categorical_features)
+        check_choice("on_interrupt", self.on_interrupt, ("raise", "keep"))
         check_real("validation_fraction", self.validation_fraction, above=0.0, maximum=0.9)
         if not isinstance(self.verbose, bool):
             check_integer("verbose", self.verbose, minimum=0)
@@ -378,19 +383,6 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         resumption = Resumption(resume_from)
         resumption.check(self)
         return resumption
-
-    def _draw_seed(self, resumption: Resumption | None) -> int:
-        """Seed of this training; without a seed of the user's, a resumed training keeps its own."""
-        try:
-            if isinstance(self.random_state, bool | np.bool_):
-                raise TypeError("a truth value is no seed")
-            random = check_random_state(self.random_state)
-        except (TypeError, ValueError) as error:
-            allowed = "None, a whole number from 0 to 2**32 - 1 or a numpy.random.RandomState"
-            raise type(error)(f"random_state must be {allowed}; got {self.random_state!r}.") from error
-        if resumption is not None and not isinstance(self.random_state, Integral):
-            return resumption.seed
-        return int(random.randint(2**31 - 1))
 
     def _n_threads(self) -> int:
         if self.n_jobs is not None and check_integer("n_jobs", self.n_jobs, maximum=_MAX_THREADS) == 0:

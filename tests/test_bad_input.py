@@ -293,7 +293,7 @@ BYTES: dict[str, tuple[bytes, list[str], str]] = {
     "UTF-16": ("a,y\n1,u\n2,v\n".encode("utf-16"), FIT_COMMAND, r"data\.csv is not a text file in utf-8"),
     "binary": (bytes(range(256)) * 9, FIT_COMMAND, r"data\.csv is not a text file"),
     "duplicate names": (b"a,a,y\n1,2,u\n", FIT_COMMAND, r"must have unique column names; 'a'"),
-    "text column": (b"a,y\nred,u\nblue,v\n", FIT_COMMAND, "Column 'a' of .* features must be numbers"),
+    "date column": (b"a,y\n2020-01-02,u\n2020-01-03,v\n", FIT_COMMAND, "Column 'a' of .* features must be numbers"),
     "infinite": (b"a,y\n1,u\ninf,v\n", FIT_COMMAND, "infinity .* in column 'a'"),
     "empty label": (b"a,y\n1,u\n2,\n3,v\n", FIT_COMMAND, "target 'y' of .* is empty in 1 rows"),
     "one class": (b"a,y\n1,u\n2,u\n", FIT_COMMAND, "y must have at least two classes; got one class: 'u'"),

@@ -83,7 +83,7 @@ def read_features(
         How errors call the table and the model.
     keep_integers : bool
         Take arrays of integers of one or two bytes as they are, too, and booleans as bytes: training needs no floats.
-    categorical : "from_dtype", sequence or None
+    categorical : "from_dtype", list or None
         Columns to read as categories: those of strings and categories, or those in a list of names, indices or
         booleans; by default none.
     """
@@ -97,7 +97,7 @@ def read_features(
             _check_n_features(shape[1], n_features, input_name, owner)
     if is_frame:
         values, levels = _frame_values(source, found, input_name, categorical)
-    elif isinstance(X, Features) and X.levels is not None:
+    elif isinstance(X, Features) and (X.levels is not None or isinstance(categorical, list)):
         values, levels = _coded_values(X, input_name, categorical)
     else:
         values, levels = _array_values(source, input_name, keep_integers, categorical)
@@ -218,8 +218,8 @@ def _frame_values(
 
 
 def _coded_values(X: Features, input_name: str, categorical: Any) -> tuple[AnyArray, Levels]:
-    """Features that were read as what their dtype says, read again."""
-    values, levels = X.values.copy(order="F"), list(X.levels or ())
+    """Read features, of which some may have levels already, again."""
+    values, levels = np.array(X.values, dtype=np.float64, order="F"), list(X.levels or [None] * X.values.shape[1])
     for index, role in enumerate(_roles(categorical, X.names, len(levels))):
         name = str(index) if X.names is None else X.names[index]
         if role is Role.NUMBER and levels[index] is not None:

@@ -8,9 +8,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from abc_plugins.callbacks import Callback, CallbackList, RoundContext
 from abc_plugins.core.boosters import restore_booster
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from abc_plugins.classifier import ABCBoostClassifier
 
 _EVAL_SCORES = "eval_scores_"
-_CHANGEABLE = ("n_estimators", "n_jobs", "verbose", "random_state", "class_weight")
+_CHANGEABLE = ("n_estimators", "n_jobs", "verbose", "random_state", "class_weight", "on_interrupt")
 """Parameters that may differ, or whose effect - the seed, the weights - is compared instead."""
 
 
@@ -142,6 +144,20 @@ class Resumption:
 
     def _invalid(self, why: object) -> ModelFormatError:
         return ModelFormatError(f"{self.path} is not a valid checkpoint: {why}")
+
+
+def draw_seed(random_state: Any, resumption: Resumption | None) -> int:
+    """Seed of a training; without a seed of the user's, a resumed training keeps its own."""
+    try:
+        if isinstance(random_state, bool | np.bool_):
+            raise TypeError("a truth value is no seed")
+        random = check_random_state(random_state)
+    except (TypeError, ValueError) as error:
+        allowed = "None, a whole number from 0 to 2**32 - 1 or a numpy.random.RandomState"
+        raise type(error)(f"random_state must be {allowed}; got {random_state!r}.") from error
+    if resumption is not None and not isinstance(random_state, Integral):
+        return resumption.seed
+    return int(random.randint(2**31 - 1))
 
 
 @dataclass
