@@ -17,6 +17,15 @@ from abc_plugins.core.trees.best_first import grow_trees
 from abc_plugins.core.trees.teamwork import ROWS_WORTH_A_TEAM
 
 
+_KINDS: tuple[dict[str, Any], ...] = (
+    {"tree_shape": "symmetric"},
+    {"tree_shape": "best-first"},
+    {"method": "abcrobustlogit", "leaf_values": "paper"},
+    {"method": "abcrobustlogit", "leaf_values": "sequential"},
+)
+"""Options that make a fit take other kernels."""
+
+
 @dataclass(frozen=True)
 class CompileReport:
     """What `compile_kernels` has done.
@@ -46,24 +55,26 @@ def compile_kernels() -> CompileReport:
 
 
 def _use_all_kernels() -> None:
-    """Fit and predict dense and sparse data with missing values, both kinds of leaf values, few rows and many."""
+    """Fit and predict dense and sparse data with missing values, trees of all kinds, few rows and many."""
     random = np.random.default_rng(0)
     y = np.arange(300) % 3
     dense = random.normal(size=(300, 2))
     sparse = dense * (random.random((300, 2)) < 0.2)
     sparse[::50] = np.nan
     for X in (dense, sparse):
-        for leaf_values in ("paper", "sequential"):
-            model = ABCBoostClassifier(
-                n_estimators=4, warmup=1, search=2, gap=1, leaf_values=leaf_values, subsample=0.5, n_jobs=1
-            ).fit(X, y, eval_set=[(X, y)])
+        for options in _KINDS:
+            model = ABCBoostClassifier(**options, n_estimators=4, warmup=1, search=2, gap=1, subsample=0.5, n_jobs=1)
+            model.fit(X, y, eval_set=[(X, y)])
             model.predict(X)
             model.predict(X[:1])
-    # Steps so long that the guard gives them up and goes back to the probabilities before.
-    ABCBoostClassifier(n_estimators=1, learning_rate=1e6, n_jobs=1).fit(dense, y)
     many = random.normal(size=(ROWS_WORTH_A_TEAM + 1, 1))
-    # More threads than trees: teams grow them, and all threads set their leaf values.
-    ABCBoostClassifier(n_estimators=1, n_jobs=4).fit(many, np.arange(len(many)) % 3)
+    for options in _KINDS:
+        # Steps so long that the guard gives them up and goes back to the probabilities before.
+        ABCBoostClassifier(
+            **options, n_estimators=1, trees_per_round=2, learning_rate=1e6, leaf_clip=None, n_jobs=1
+        ).fit(dense, y)
+        # More threads than trees: teams grow them, and all threads set their leaf values.
+        ABCBoostClassifier(**options, n_estimators=1, n_jobs=4).fit(many, np.arange(len(many)) % 3)
 
 
 def _use_adapter_kernels() -> None:

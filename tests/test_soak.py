@@ -131,4 +131,4 @@ def test_memory_is_flat(soak: Any) -> None:
 def test_saturated_probabilities(soak: Any) -> None:
     fitted = soak._saturated(200)
     assert fitted.train_loss_[-1] <= 1e-14 * 3 * 300  # rounding
-    assert np.isfinite(fitted.model_.flat().value).all()
+    assert np.isfinite(fitted.model_.flat().values).all()

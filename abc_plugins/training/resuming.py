@@ -85,6 +85,8 @@ class Resumption:
             if before == now:
                 continue
             shown = f"{name} is not the same" if _is_digest(now) else f"{name} was {before!r} and is now {now!r}"
+            if name not in stored:
+                shown = f"{name} is new: an older version of abc-plugins wrote it"
             raise ValueError(
                 f"resume_from must be a checkpoint of a training with the same data and parameters; "
                 f"for {self.path}, {shown}."
@@ -222,12 +224,15 @@ class RunCheckpoints:
         """What must be the same for a training to go on as it would have without a stop."""
         from abc_plugins import __version__
 
-        data = self.data
+        data, settings = self.data, self.classifier._check_parameters(self.seed)  # None is the default of the method
         parameters = {
-            name: _plain(value) for name, value in self.classifier.get_params().items() if name not in _CHANGEABLE
+            name: _plain(getattr(settings, name, value))
+            for name, value in self.classifier.get_params().items()
+            if name not in _CHANGEABLE
         }
         return {
             "the version of abc-plugins": __version__,
+            "method": settings.method,  # many others depend on it
             **parameters,
             "the seed (random_state)": self.seed,
             "the feature names": None if data.names is None else list(data.names),

@@ -39,6 +39,7 @@ from common import describe_machine, peak_megabytes, print_table
 from mutations import FILE_MUTATIONS, JSON_MUTATIONS, TEXT_MUTATIONS, mutate, with_checksum
 
 SECONDS_A_CASE = 10.0
+FIXTURES = Path(__file__).parents[2] / "tests" / "fixtures"
 N_FEATURES = 4
 ROWS = np.array(
     [[0.0] * N_FEATURES, [np.nan] * N_FEATURES, [1e308] * N_FEATURES, [-1e308] * N_FEATURES, [0.3, -0.2, 1.0, np.nan]]
@@ -60,16 +61,23 @@ def small_model(**options: Any) -> Any:
     """A classifier with the schedule named, so that files do not depend on defaults."""
     from abc_plugins import ABCBoostClassifier
 
-    given = {"n_estimators": 4, "num_leaves": 4, "min_samples_leaf": 3, "search": 1, "gap": 0, "warmup": 1}
-    return ABCBoostClassifier(**{**given, "leaf_values": "paper", "n_jobs": 1, "random_state": 0, **options})
+    given = {"n_estimators": 4, "num_leaves": 4, "max_depth": 2, "min_samples_leaf": 3, "search": 1, "warmup": 1}
+    given |= {"gap": 1, "leaf_values": "paper", "n_jobs": 1, "random_state": 0}
+    return ABCBoostClassifier(**{**given, **options})
 
 
 def model_files(folder: Path) -> list[bytes]:
-    """Valid model files of several kinds."""
+    """Valid model files of several kinds; one has sets of categories, and one is of version 1."""
     import pandas
 
-    files = []
-    for n_classes, options in ((2, {}), (3, {"early_stopping_rounds": 3}), (5, {"class_weight": "balanced"})):
+    files = [(FIXTURES / name).read_bytes() for name in ("0.2.0_sets.abc", "0.1.0_three_classes.abc")]
+    kinds: list[tuple[int, dict[str, Any]]] = [
+        (2, {}),
+        (3, {"early_stopping_rounds": 3}),
+        (5, {"class_weight": "balanced", "tree_shape": "best-first"}),
+        (4, {"method": "abcrobustlogit"}),
+    ]
+    for n_classes, options in kinds:
         X, y = training_data(n_classes)
         labels = np.array(["ant", "bee", "cat", "dog", "eel"], dtype=object)[y] if n_classes == 5 else y
         table = pandas.DataFrame(X, columns=list("abcd")) if n_classes == 3 else X
@@ -81,8 +89,9 @@ def model_files(folder: Path) -> list[bytes]:
 
 
 def checkpointed_model(n_classes: int, **options: Any) -> Any:
-    """The models of the checkpoints; one of them stops early, which has a state of its own."""
-    return small_model(early_stopping_rounds=2 if n_classes == 3 else None, **options)
+    """The models of the checkpoints: of both kinds of trees; one stops early, which has a state of its own."""
+    kind = {"early_stopping_rounds": 2} if n_classes == 3 else {"method": "abcrobustlogit"}
+    return small_model(**kind, **options)
 
 
 def checkpoint_files(folder: Path) -> list[bytes]:

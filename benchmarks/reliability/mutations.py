@@ -12,7 +12,7 @@ import numpy as np
 
 from abc_plugins.core.model.checkpoint import MAGIC as CHECKPOINT_MAGIC
 
-_MODEL = struct.Struct("<8sII3Q")
+_MODEL, _MODEL_OF_VERSION_1 = struct.Struct("<8sII6Q"), struct.Struct("<8sII3Q")
 _CHECKPOINT = struct.Struct("<8sIIQ")
 _INTEGERS = (0, 1, 2, 3, 7, 255, 2**15, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**63, 2**64 - 1)
 _FLOATS = (0.0, -0.0, 1.0, -1.0, 5e-324, 1e308, -1e308, 1e300, np.inf, -np.inf, np.nan)
@@ -140,7 +140,9 @@ JSON_MUTATIONS = (change_bytes, cut_and_fill, truncate, change_json_file, change
 
 
 def _layout(data: bytes) -> struct.Struct:
-    return _CHECKPOINT if data.startswith(CHECKPOINT_MAGIC) else _MODEL
+    if data.startswith(CHECKPOINT_MAGIC):
+        return _CHECKPOINT
+    return _MODEL_OF_VERSION_1 if data[8:12] == b"\1\0\0\0" else _MODEL
 
 
 def _seal(data: bytes) -> bytes:

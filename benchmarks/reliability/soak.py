@@ -267,11 +267,14 @@ def _saturated(n_rounds: int = 800) -> ABCBoostClassifier:
     rng = np.random.default_rng(0)
     y = np.arange(300) % 3
     X = y[:, None] + 0.01 * rng.normal(size=(300, 2))
-    options = {"n_estimators": n_rounds, "learning_rate": 0.5}
+    options = {"n_estimators": n_rounds, "learning_rate": 0.5, "reg_lambda": 0.0, "leaf_reg_lambda": 0.0}
+    paper = {"method": "abcrobustlogit", "min_samples_leaf": 10}
     # Without guard and clip the paper's algorithm diverges here; even then all numbers are finite.
-    wild = model(**options, guard=False, leaf_clip=None).fit(X, y)
-    _require(bool(np.isfinite(wild.train_loss_).all() and np.isfinite(wild.predict_proba(X)).all()), "finite numbers")
-    for more in ({"leaf_values": "sequential"}, {"guard": False}, {}):
+    for kind in (paper, {}):
+        wild = model(**options, **kind, guard=False, leaf_clip=None).fit(X, y)
+        finite = np.isfinite(wild.train_loss_).all() and np.isfinite(wild.predict_proba(X)).all()
+        _require(bool(finite), "finite numbers")
+    for more in ({**paper, "leaf_values": "sequential"}, {**paper, "guard": False}, paper, {"guard": False}, {}):
         fitted = _checked(model(**options, **more).fit(X, y), X)
         _require(fitted.score(X, y) == 1.0, "classes that are apart stay apart")
         _require(bool(np.isfinite(fitted.train_loss_).all()), "training losses are finite")

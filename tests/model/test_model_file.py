@@ -10,6 +10,7 @@ import os
 import stat
 import struct
 import zlib
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -20,17 +21,18 @@ import pytest
 from hypothesis import given, settings
 
 from abc_plugins.core.model import file as model_file
-from abc_plugins.core.model.ensemble import LEAF, FlatTrees, Tree
+from abc_plugins.core.model.ensemble import LEAF, SET_WORDS, THRESHOLD, FlatTrees, Tree
 from abc_plugins.core.model.file import ModelFormatError, from_bytes, load, save, to_bytes
 from abc_plugins.core.model.header import MAX_HEADER_BYTES, check_header
 from abc_plugins.core.runtime.atomic import replace_file
 
-PREAMBLE = struct.Struct("<8sII3Q")
+PREAMBLE = struct.Struct("<8sII6Q")
+VERSION_1 = (Path(__file__).parents[1] / "fixtures" / "0.1.0_three_classes.abc").read_bytes()
 N_FEATURES, N_CLASSES = 3, 4
 
 
-def random_tree(rng: np.random.Generator, n_leaves: int) -> Tree:
-    """A tree grown by splitting leaves at random."""
+def random_tree(rng: np.random.Generator, n_leaves: int, classes: Sequence[int] | None = None) -> Tree:
+    """A tree grown by splitting leaves at random, by thresholds and sets; of one class, some or all of them."""
     feature, left, right = [LEAF], [0], [0]
     for _ in range(n_leaves - 1):
         node = int(rng.choice([index for index, column in enumerate(feature) if column == LEAF]))
@@ -39,18 +41,23 @@ def random_tree(rng: np.random.Generator, n_leaves: int) -> Tree:
         left += [0, 0]
         right += [0, 0]
     inner = np.array(feature) != LEAF
-    plus = int(rng.integers(N_CLASSES))
+    if classes is None:
+        n_entries = int(rng.integers(1, N_CLASSES + 1))
+        drawn = rng.choice(N_CLASSES, n_entries, replace=False)
+        classes = np.sort(drawn) if n_entries == N_CLASSES else drawn
+    n_sets = int(rng.integers(0, 3))
     return Tree(
-        plus=plus,
-        minus=int(rng.choice([k for k in range(-1, N_CLASSES) if k != plus])),
+        classes=np.array(classes, dtype=np.int32),
         feature=np.array(feature, dtype=np.int32),
         threshold=np.where(inner, rng.normal(size=inner.size), 0.0),
         missing_left=rng.random(inner.size) < 0.5,
-        left=np.array(left, dtype=np.int32),
+        left_set=np.where(inner, rng.integers(-1, n_sets, inner.size), THRESHOLD).astype(np.int32),
+        left=np.where(inner, left, np.cumsum(~inner) - 1).astype(np.int32),
         right=np.array(right, dtype=np.int32),
-        value=np.where(inner, 0.0, rng.normal(size=inner.size)),
         gain=np.where(inner, rng.random(inner.size), 0.0),
         weight=rng.integers(1, 99, inner.size).astype(float),
+        values=rng.normal(size=(n_leaves, len(classes))),
+        sets=rng.integers(0, 2**64, (n_sets, SET_WORDS), dtype=np.uint64),
     )
 
 
@@ -63,6 +70,7 @@ def random_model(seed: int, n_rounds: int = 4) -> tuple[dict[str, Any], FlatTree
         "base_classes": rng.integers(-1, N_CLASSES, n_rounds),
         "feature_names": ["x", "y", "größe"],
         "train_loss": rng.random(n_rounds),
+        "start_scores": rng.normal(size=N_CLASSES),
         "params": {"class_weight": {0: 1.5, 1: 2.0}, "leaf_clip": math.inf, "search": "all", "random_state": None},
     }
     return header, FlatTrees.from_rounds(rounds)
@@ -80,22 +88,26 @@ def walk(header: dict[str, Any], trees: FlatTrees) -> None:
     """Predict one row in plain Python, where a wrong index is an error and an endless walk is noticed."""
     n_classes = len(header["classes"])
     assert trees.round_start.size == len(header["base_classes"]) + 1
-    for row in ([math.nan] * header["n_features"], [0.0] * header["n_features"]):
+    for row in ([value] * header["n_features"] for value in (math.nan, 0.0, 255.0)):
         scores = [0.0] * n_classes
         for tree in (tree for trees_of_round in trees.to_rounds() for tree in trees_of_round):
             node, steps = 0, 0
             while tree.feature[node] != LEAF:
                 value = row[tree.feature[node]]
-                left = value <= tree.threshold[node] or (math.isnan(value) and tree.missing_left[node])
+                if math.isnan(value):
+                    left = tree.missing_left[node]
+                elif tree.left_set[node] != THRESHOLD:
+                    left = int(tree.sets[tree.left_set[node], int(value) // 64]) >> int(value) % 64 & 1
+                else:
+                    left = value <= tree.threshold[node]
                 node = int(tree.left[node] if left else tree.right[node])
                 steps += 1
                 assert 0 < node < tree.feature.size
                 assert steps <= tree.feature.size
-            assert 0 <= tree.plus < n_classes
-            scores[tree.plus] += float(tree.value[node])
-            if tree.minus != -1:
-                assert 0 <= tree.minus < n_classes
-                scores[tree.minus] -= float(tree.value[node])
+            assert 0 <= tree.left[node] < len(tree.values)
+            for k, added in zip(tree.classes, tree.values[tree.left[node]], strict=True):
+                assert 0 <= k < n_classes
+                scores[k] += float(added)
         assert all(math.isfinite(n_classes * score) for score in scores)
 
 
@@ -138,6 +150,7 @@ def test_what_is_saved_comes_back(seed: int, tmp_path: Path) -> None:
     assert all(getattr(loaded_trees, field.name).flags.writeable for field in fields(FlatTrees))
     assert loaded["base_classes"] == header["base_classes"].tolist()
     assert loaded["train_loss"] == header["train_loss"].tolist()
+    assert loaded["start_scores"] == header["start_scores"].tolist()
     assert loaded["feature_names"] == header["feature_names"]
     assert loaded["params"] == header["params"]
     assert (tmp_path / "model.abc").read_bytes() == to_bytes(header, trees) == to_bytes(loaded, loaded_trees)
@@ -169,9 +182,9 @@ def test_a_model_without_rounds() -> None:
     ids=str,
 )
 def test_classes_keep_values_and_dtype(classes: Any) -> None:
-    header, _ = random_model(0)
-    empty = FlatTrees.from_rounds([])
-    loaded, _ = from_bytes(to_bytes(header | {"classes": classes, "base_classes": [], "train_loss": []}, empty))
+    header, empty = random_model(0, n_rounds=0)
+    start_scores = np.zeros(len(classes))
+    loaded, _ = from_bytes(to_bytes(header | {"classes": classes, "start_scores": start_scores}, empty))
     assert loaded["classes"].dtype == classes.dtype.newbyteorder("=")
     assert loaded["classes"].tolist() == classes.tolist()
 
@@ -193,11 +206,9 @@ TUPLES[:] = [(1, 2), (3, 4)]
     ids=str,
 )
 def test_classes_that_cannot_be_stored(classes: Any, message: str, tmp_path: Path) -> None:
-    header, trees = random_model(0)
-    header |= {"classes": classes, "base_classes": [-1] * 4}
-    trees = replace(trees, plus=np.zeros_like(trees.plus), minus=np.full_like(trees.minus, -1))
+    header, empty = random_model(0, n_rounds=0)
     with pytest.raises(TypeError, match=message):
-        save(tmp_path / "model.abc", header, trees)
+        save(tmp_path / "model.abc", header | {"classes": classes, "start_scores": np.zeros(len(classes))}, empty)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -269,15 +280,17 @@ def test_special_values_in_the_header() -> None:
     ("change", "message"),
     [
         (lambda _: b"", "it is empty"),
-        (lambda data: data[:20], "it is too short"),
+        (lambda data: data[:12], "it is too short"),
+        (lambda data: data[:20], "it ends too early"),
         (lambda data: b"\x80\x04" + data[2:], "it is another kind of file"),
         (lambda data: data.replace(b"\r\n", b"\n"), "it is another kind of file"),
         (lambda data: data[:-1], r"it has \d+ bytes instead of \d+: cut off"),
         (lambda data: data + b"\0", r"it has \d+ bytes instead of \d+"),
-        (lambda data: data[:8] + b"\2" + data[9:], "it has format version 2, .* reads up to 1; upgrade abc-plugins"),
+        (lambda data: data[:8] + b"\3" + data[9:], "it has format version 3, .* reads up to 2; upgrade abc-plugins"),
+        (lambda data: data[:8] + b"\1" + data[9:], r"it has \d+ bytes instead of \d+"),
         (lambda data: data[:8] + b"\0" + data[9:], "it has the unknown format version 0"),
         (lambda data: data[:12] + b"\xff" * 4 + data[16:], "its header has 4294967295 bytes, more than"),
-        (lambda data: data[:16] + b"\xff" * 24 + data[40:], r"it has \d+ bytes instead of \d+"),
+        (lambda data: data[:16] + b"\xff" * 48 + data[64:], r"it has \d+ bytes instead of \d+"),
         (lambda data: data[:-5] + bytes([data[-5] ^ 1]) + data[-4:], r"it is damaged \(the checksum does not match\)"),
     ],
 )
@@ -311,16 +324,19 @@ def changed(trees: FlatTrees, name: str, index: int, value: Any) -> FlatTrees:
 
 
 def fixed_model() -> tuple[dict[str, Any], FlatTrees]:
-    """Two rounds; the first tree has the nodes 0 (inner), 1 (inner), 2, 3, 4."""
+    """Two rounds; the first tree has the nodes 0 (inner), 1 (inner, with a set), 2, 3, 4."""
     rng = np.random.default_rng(0)
     tree = replace(
-        random_tree(rng, 3),
+        random_tree(rng, 3, [2, 0]),
         feature=np.array([0, 1, -1, -1, -1], dtype=np.int32),
-        left=np.array([1, 3, 0, 0, 0], dtype=np.int32),
+        left_set=np.array([-1, 0, -1, -1, -1], dtype=np.int32),
+        left=np.array([1, 3, 0, 1, 2], dtype=np.int32),
         right=np.array([2, 4, 0, 0, 0], dtype=np.int32),
+        sets=np.array([[5, 0, 0, 2**63]], dtype=np.uint64),
     )
     header, _ = random_model(0, n_rounds=2)
-    return header, FlatTrees.from_rounds([[tree, random_tree(rng, 1)], [tree]])
+    leaf = replace(random_tree(rng, 1, range(4)), sets=np.empty((0, SET_WORDS), dtype=np.uint64))
+    return header, FlatTrees.from_rounds([[tree, leaf], [tree]])
 
 
 @pytest.mark.parametrize(
@@ -333,15 +349,32 @@ def fixed_model() -> tuple[dict[str, Any], FlatTrees]:
         ("node_start", 0, 1, "node_start must go from 0 to 11"),
         ("node_start", 1, -(2**63), "node_start must be in ascending order"),
         ("node_start", 1, 6, "node_start must be in ascending order; entry 1"),
-        ("plus", 0, -1, "plus must be a class index; entry 0"),
-        ("plus", 2, 4, "plus must be a class index; entry 2"),
-        ("minus", 1, -2, "minus must be a class index or -1; entry 1"),
-        ("minus", 1, 4, "minus must be a class index or -1; entry 1"),
+        ("node_start", 1, 4, "value_start must be one value for every leaf and class; entry 0"),
+        ("class_start", 0, 1, "class_start must go from 0 to 8"),
+        ("class_start", 1, 0, "class_start must be in ascending order; entry 0"),
+        ("class_start", 1, 7, "class_start must be in ascending order; entry 1"),
+        ("class_start", 1, 3, "classes must be distinct within a tree"),
+        ("value_start", 3, 17, "value_start must go from 0 to 16"),
+        ("value_start", 1, 10, "value_start must be in ascending order; entry 1"),
+        ("value_start", 1, 5, "value_start must be one value for every leaf and class; entry 0"),
+        ("set_start", 3, 4, "set_start must go from 0 to 8"),
+        ("set_start", 1, 5, "set_start must be in ascending order; entry 1"),
+        ("set_start", 1, 3, "set_start must be in steps of 4 words; entry 0"),
+        ("set_start", slice(1, 3), 0, "left_set must be a row of the sets of the tree or -1; entry 1"),
+        ("classes", 0, -1, "classes must be class indices; entry 0"),
+        ("classes", 7, 4, "classes must be class indices; entry 7"),
+        ("classes", 1, 2, "classes must be distinct within a tree"),
+        ("classes", slice(2, 4), [1, 0], "classes must be in ascending order in a tree of all classes; entry 2"),
+        ("left_set", 1, 1, "left_set must be a row of the sets of the tree or -1; entry 1"),
+        ("left_set", 1, -2, "left_set must be a row of the sets of the tree or -1; entry 1"),
+        ("left_set", 2, 0, "left_set must be -1 for a leaf; entry 2"),
         ("feature", 0, 3, "feature must be a feature index or -1; entry 0"),
         ("feature", 0, -2, "feature must be a feature index or -1; entry 0"),
-        ("feature", 1, -1, "left must be 0 for a leaf; entry 1"),
-        ("feature", 2, 0, "left must be the number of a later node of the tree; entry 2"),
-        ("left", 2, 1, "left must be 0 for a leaf; entry 2"),
+        ("feature", 1, -1, "value_start must be one value for every leaf and class; entry 0"),
+        ("feature", 2, 0, "value_start must be one value for every leaf and class; entry 0"),
+        ("left", 2, 1, "left must be the row of a leaf's values; entry 2"),
+        ("left", 4, -1, "left must be the row of a leaf's values; entry 4"),
+        ("right", 3, 1, "right must be 0 for a leaf; entry 3"),
         ("left", 0, 0, "left must be the number of a later node of the tree; entry 0"),
         ("left", 1, 0, "left must be the number of a later node of the tree; entry 1"),
         ("left", 1, 1, "left must be the number of a later node of the tree; entry 1"),
@@ -351,12 +384,12 @@ def fixed_model() -> tuple[dict[str, Any], FlatTrees]:
         ("left", 1, 4, "left and right must be such that every node but the root has one parent; entry 3"),
         ("left", 1, 2, "left and right must be such that every node but the root has one parent; entry 2"),
         ("threshold", 0, math.nan, "threshold must be a number; entry 0"),
-        ("value", 2, math.nan, "value must be a finite number; entry 2"),
-        ("value", 2, math.inf, "value must be a finite number; entry 2"),
+        ("values", 2, math.nan, "values must be a finite number; entry 2"),
+        ("values", 2, math.inf, "values must be a finite number; entry 2"),
         ("gain", 0, -math.inf, "gain must be a finite number; entry 0"),
         ("weight", 4, math.nan, "weight must be a finite number; entry 4"),
         ("weight", 4, -1.0, "weight must be not negative; entry 4"),
-        ("value", slice(None), 1.7e308, "value must be small enough for the sum over all trees to be below 1e\\+300"),
+        ("values", slice(None), 1.7e308, "values must be small enough for their sum over trees to be below 1e\\+300"),
     ],
 )
 def test_every_wrong_entry_is_found(
@@ -374,10 +407,57 @@ def test_every_wrong_entry_is_found(
         from_bytes(data)
 
 
-def test_a_tree_without_a_class_of_its_own() -> None:
-    header, trees = fixed_model()
-    with pytest.raises(ModelFormatError, match="minus must be another class than plus; entry 0"):
-        to_bytes(header, changed(trees, "minus", 0, trees.plus[0]))
+def version_1(**changes: Any) -> bytes:
+    """A file of version 1 with one tree of three nodes, and some of its arrays changed."""
+    arrays = {
+        "round_start": np.array([0, 1], dtype="<i8"),
+        "node_start": np.array([0, 3], dtype="<i8"),
+        "threshold": np.array([0.5, 0.0, 0.0], dtype="<f8"),
+        "value": np.array([0.0, 1.0, -2.0], dtype="<f8"),
+        "gain": np.array([3.0, 0.0, 0.0], dtype="<f8"),
+        "weight": np.array([4.0, 3.0, 1.0], dtype="<f8"),
+        "plus": np.array([1], dtype="<i4"),
+        "minus": np.array([0], dtype="<i4"),
+        "feature": np.array([2, -1, -1], dtype="<i4"),
+        "left": np.array([1, 0, 0], dtype="<i4"),
+        "right": np.array([2, 0, 0], dtype="<i4"),
+        "missing_left": np.array([1, 0, 0], dtype="u1"),
+    }
+    arrays |= {name: np.array(value, dtype=arrays[name].dtype) for name, value in changes.items()}
+    text = b'{"classes":{"dtype":"bool","labels":[false,true]},"n_features":3,"base_classes":[0]}    '
+    start = struct.pack("<8sII3Q", model_file.MAGIC, 1, len(text), 1, 1, 3) + text
+    return with_checksum(start + b"".join(array.tobytes() for array in arrays.values()) + b"    ")
+
+
+def test_version_1() -> None:
+    (tree,) = from_bytes(version_1())[1].to_rounds()[0]
+    assert (tree.plus, tree.minus, tree.is_pair) == (1, 0, True)
+    assert tree.values.tolist() == [[1.0, -1.0], [-2.0, 2.0]]
+    assert tree.value.tolist() == [0.0, 1.0, -2.0]
+    (tree,) = from_bytes(version_1(minus=[-1]))[1].to_rounds()[0]
+    assert (tree.classes.tolist(), tree.values.tolist()) == ([1], [[1.0], [-2.0]])
+    assert loads_or_refuses(VERSION_1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"minus": [1]}, "classes must be distinct within a tree"),
+        ({"minus": [-2]}, "classes must be class indices; entry 1"),
+        ({"minus": [2]}, "classes must be class indices; entry 1"),
+        ({"plus": [-1]}, "classes must be class indices; entry 0"),
+        ({"left": [1, 1, 0]}, "left must be 0 for a leaf; entry 1"),
+        ({"value": [0.1, 1.0, -2.0]}, "value must be 0 for an inner node; entry 0"),
+        ({"node_start": [0, 2]}, "node_start must go from 0 to 3"),
+        ({"node_start": [-1, 3]}, "node_start must go from 0 to 3"),
+        ({"value": [0.0, math.nan, -2.0]}, "values must be a finite number; entry 0"),
+        ({"missing_left": [2, 0, 0]}, "missing_left must be 0 or 1"),
+        ({"right": [3, 0, 0]}, "right must be the number of a later node"),
+    ],
+)
+def test_wrong_entries_of_version_1(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ModelFormatError, match=message):
+        from_bytes(version_1(**changes))
 
 
 def test_infinite_thresholds_are_fine() -> None:
@@ -423,6 +503,11 @@ def test_truth_values_other_than_0_and_1() -> None:
         ("base_classes", [0, 1, 2], "base_classes must be a class index"),
         ("base_classes", {"0": 1}, "base_classes must be a class index"),
         ("base_classes", [0, None], "base_classes must be a class index"),
+        ("start_scores", [0.0, 1.0], "start_scores must be a number up to 1000000.0 for each of 4 classes"),
+        ("start_scores", [0.0, 1.0, 2.0, "3"], "start_scores must be a number up to 1000000.0 for each of 4 classes"),
+        ("start_scores", [0.0, 1.0, 2.0, 2e6], "start_scores must be a number up to 1000000.0 for each of 4 classes"),
+        ("start_scores", [0.0, 1.0, 2.0, {"$float": "nan"}], "start_scores must be a number up to 1000000.0"),
+        ("start_scores", None, "start_scores must be a number up to 1000000.0 for each of 4 classes"),
         ("train_loss", [1.0], "train_loss must be a number for each of 2 rounds"),
         ("train_loss", ["1", "2"], "train_loss must be a number for each of 2 rounds"),
         ("extra", {"$float": "x"}, "the header has a wrong special value"),
@@ -482,32 +567,40 @@ def test_check_header_takes_what_a_classifier_has() -> None:
 # ----------------------------------------------------------------------------------------------- mutations
 
 MODEL = to_bytes(*random_model(3, n_rounds=3))
-BYTES_CHANGED = st.lists(st.tuples(st.integers(0, len(MODEL) - 5), st.integers(0, 255)), min_size=1, max_size=4)
+BYTES_CHANGED = st.lists(st.tuples(st.integers(0, 2**20), st.integers(0, 255)), min_size=1, max_size=4)
 NUMBERS = st.sampled_from([0, 1, 2, 3, -1, 5, 2**31 - 1, -(2**31), 255]) | st.integers(-(2**31), 2**31 - 1)
+of_both_versions = pytest.mark.parametrize("model", [MODEL, VERSION_1], ids=["version 2", "version 1"])
 
 
+def with_bytes(model: bytes, changes: list[tuple[int, int]]) -> bytes:
+    """Change some bytes before the checksum."""
+    data = bytearray(model)
+    for position, value in changes:
+        data[position % (len(model) - 4)] = value
+    return bytes(data)
+
+
+@of_both_versions
+@settings(max_examples=1000, deadline=None)
+@given(changes=BYTES_CHANGED)
+def test_changed_bytes_are_refused_by_the_checksum(model: bytes, changes: list[tuple[int, int]]) -> None:
+    data = with_bytes(model, changes)
+    assert loads_or_refuses(data) == (data == model)
+
+
+@of_both_versions
 @settings(max_examples=1500, deadline=None)
-@given(BYTES_CHANGED)
-def test_changed_bytes_are_refused_by_the_checksum(changes: list[tuple[int, int]]) -> None:
-    data = bytearray(MODEL)
-    for position, value in changes:
-        data[position] = value
-    assert loads_or_refuses(bytes(data)) == (bytes(data) == MODEL)
+@given(changes=BYTES_CHANGED)
+def test_changed_bytes_with_a_right_checksum_load_or_are_refused(model: bytes, changes: list[tuple[int, int]]) -> None:
+    loads_or_refuses(with_checksum(with_bytes(model, changes)))
 
 
-@settings(max_examples=2500, deadline=None)
-@given(BYTES_CHANGED)
-def test_changed_bytes_with_a_right_checksum_load_or_are_refused(changes: list[tuple[int, int]]) -> None:
-    data = bytearray(MODEL)
-    for position, value in changes:
-        data[position] = value
-    loads_or_refuses(with_checksum(bytes(data)))
-
-
+@of_both_versions
 @settings(max_examples=300, deadline=None)
-@given(st.integers(0, len(MODEL)), st.integers(0, 40), st.binary(max_size=40))
-def test_cut_and_filled_files_load_or_are_refused(start: int, length: int, filling: bytes) -> None:
-    loads_or_refuses(with_checksum(MODEL[:start] + filling + MODEL[start + length :]))
+@given(start=st.integers(0, 2**20), length=st.integers(0, 40), filling=st.binary(max_size=40))
+def test_cut_and_filled_files_load_or_are_refused(model: bytes, start: int, length: int, filling: bytes) -> None:
+    start %= len(model) + 1
+    loads_or_refuses(with_checksum(model[:start] + filling + model[start + length :]))
 
 
 @settings(max_examples=1500, deadline=None)
@@ -516,8 +609,9 @@ def test_changed_fields_load_or_are_refused(data: st.DataObject) -> None:
     header, trees = from_bytes(MODEL)
     name = data.draw(st.sampled_from([field.name for field in fields(FlatTrees)]))
     array = getattr(trees, name)
+    values = {"f": st.floats(), "u": st.integers(0, 2**64 - 1)}.get(array.dtype.kind, NUMBERS)
     for _ in range(data.draw(st.integers(1, 3))):
-        value = data.draw(st.floats() if array.dtype.kind == "f" else NUMBERS)
+        value = data.draw(values)
         array[data.draw(st.integers(0, array.size - 1))] = bool(value) if array.dtype.kind == "b" else value
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(model_file, "check_trees", lambda *_: None)

@@ -24,24 +24,33 @@ from abc_plugins.core.model import checkpoint as checkpoint_file
 OPTIONS = {
     "n_estimators": 12,
     "num_leaves": 5,
+    "max_depth": 2,
     "min_samples_leaf": 3,
     "search": 2,
     "gap": 1,
     "warmup": 2,
-    "leaf_values": "paper",
     "n_jobs": 1,
     "random_state": 3,
 }
+PAPER = {"method": "abcrobustlogit", "leaf_values": "paper"}
 VARIANTS = {
-    "paper": {},
-    "sequential": {"leaf_values": "sequential"},
-    "worst class": {"base_choice": "worst", "search": 1, "gap": 0, "warmup": 0},
-    "drawn": {"base_choice": "drawn", "search": 1, "gap": 0},
-    "classic": {"method": "mart"},
+    "directional": {},
+    "best-first": {"tree_shape": "best-first", "trees_per_round": 3},
+    "kept directions": {"gap": 3, "warmup": 0},
+    "long steps": {"learning_rate": 5.0},
     "sampling": {"subsample": 0.6, "colsample": 0.5},
     "unguarded": {"guard": False, "learning_rate": 1.0},
-    "early stopping": {"early_stopping_rounds": 5, "n_estimators": 60, "learning_rate": 0.5},
+    "early stopping": {"early_stopping_rounds": 5, "n_estimators": 60, "learning_rate": 0.7},
     "threads": {"n_jobs": 3},
+    "paper": PAPER,
+    "paper, sequential": {**PAPER, "leaf_values": "sequential"},
+    "paper, worst class": {**PAPER, "base_choice": "worst", "search": 1, "gap": 0, "warmup": 0},
+    "paper, drawn": {**PAPER, "base_choice": "drawn", "search": 1, "gap": 0},
+    "paper, classic": {**PAPER, "method": "mart"},
+    "paper, sampling": {**PAPER, "subsample": 0.6, "colsample": 0.5},
+    "paper, unguarded": {**PAPER, "guard": False, "learning_rate": 1.0},
+    "paper, early stopping": {**PAPER, "early_stopping_rounds": 5, "n_estimators": 60, "learning_rate": 0.5},
+    "paper, threads": {**PAPER, "n_jobs": 3},
 }
 
 
@@ -104,7 +113,7 @@ def test_a_resumed_training_is_the_uninterrupted_one(data, tmp_path, variant, n_
 def test_a_training_resumed_between_two_probes(data, tmp_path):
     """What the first one told decides the draws that follow it."""
     data = replace(data, y=np.random.default_rng(0).permutation(data.y))
-    path, options = tmp_path / "run.checkpoint", {"search": 1, "gap": 0, "warmup": 0, "n_estimators": 40}
+    path, options = tmp_path / "run.checkpoint", {**PAPER, "search": 1, "gap": 0, "warmup": 0, "n_estimators": 40}
     interrupted(path, data, 15, options=options)
     resumed = model(**options).fit(data.X, data.y, data.weights, resume_from=path)
     assert_identical(resumed, model(**options).fit(data.X, data.y, data.weights))
@@ -283,8 +292,9 @@ OTHER = {
     "class_weight": (lambda _: {"class_weight": "balanced"}, r"the sample weights \(with class_weight\) is not the"),
     "no eval_set": (lambda _: {"eval_set": []}, "the names of the evaluation sets was"),
     "eval_set": (lambda data: {"eval_set": [(data.X_test, np.zeros(len(data.X_test), int))]}, r"eval_set\[0\] is not"),
-    "learning_rate": (lambda _: {"learning_rate": 0.2}, "learning_rate was 0.1 and is now 0.2"),
-    "method": (lambda _: {"method": "abcmart"}, "method was 'abcrobustlogit' and is now 'abcmart'"),
+    "learning_rate": (lambda _: {"learning_rate": 0.2}, "learning_rate was 0.05 and is now 0.2"),
+    "method": (lambda _: {"method": "abcmart"}, "method was 'directional' and is now 'abcmart'"),
+    "tree_shape": (lambda _: {"tree_shape": "symmetric"}, "tree_shape was 'auto' and is now 'symmetric'"),
     "search": (lambda _: {"search": 3}, "search was 2 and is now 3"),
     "gap": (lambda _: {"gap": 3}, "gap was 1 and is now 3"),
     "random_state": (lambda _: {"random_state": 4}, r"the seed \(random_state\) was"),
@@ -338,6 +348,10 @@ def test_paths_that_are_no_checkpoints(data, path, tmp_path):
         resume(path, data)
 
 
+def test_a_default_that_is_given_is_the_same_training(data, path):
+    assert_identical(resume(path, data, learning_rate=0.05, reg_lambda=1, start_scores="priors"), resume(path, data))
+
+
 def change_header(path: Path, **changes) -> None:
     stored = checkpoint_file.load_checkpoint(path)
     arrays = {name: changes.pop(name, array) for name, array in stored.arrays.items()}
@@ -355,11 +369,12 @@ def change_header(path: Path, **changes) -> None:
         ({"seconds": None}, "seconds is missing, or not what it must be"),
         ({"best_iteration": 4}, "best_iteration is missing, or not what it must be"),
         ({"callbacks": [1]}, "callbacks must be pairs of a name and a state"),
-        ({"scores": np.zeros((4, 79))}, r"scores must be finite numbers of shape \(4, 80\)"),
-        ({"scores": np.full((4, 80), math.nan)}, r"scores must be finite numbers of shape \(4, 80\)"),
-        ({"class_losses": np.zeros(3)}, r"class_losses must be finite numbers of shape \(4,\)"),
-        ({"probes": np.zeros((1, 2))}, r"probes must be finite numbers of shape \(0, 2\)"),  # there are 3 rounds
-        ({"probes": np.zeros((0, 3))}, r"probes must be finite numbers of shape \(0, 2\)"),
+        ({"probabilities": np.full((79, 4), 0.25)}, r"probabilities must be positive numbers of shape \(80, 4\)"),
+        ({"probabilities": np.full((80, 4), math.nan)}, r"probabilities must be positive numbers of shape \(80, 4\)"),
+        ({"probabilities": np.zeros((80, 4))}, r"probabilities must be positive numbers of shape \(80, 4\)"),
+        ({"probabilities": np.full((80, 4), 0.3)}, "probabilities must not sum to more than 1"),
+        ({"kept_directions": np.zeros((2, 4))}, r"kept_directions must be finite numbers of shape \(1, 4\)"),
+        ({"kept_directions": np.full((1, 4), math.inf)}, r"kept_directions must be finite numbers of shape \(1, 4\)"),
         ({"eval_scores_0": np.zeros((3, 3))}, "the scores of valid_0 are missing or of the wrong shape"),
         ({"model_header": {"evals_result": {"valid_0": {"auc": [1.0] * 3}}}}, "evals_result must have the metrics"),
         ({"model_header": {"kind": "Other"}}, "it holds a 'Other', not a ABCBoostClassifier"),
@@ -373,6 +388,23 @@ def test_a_state_that_cannot_be_right(data, path, changes, message):
     change_header(path, **changes)
     with pytest.raises(ModelFormatError, match=f"run is not a valid checkpoint: {message}"):
         resume(path, data)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"scores": np.zeros((4, 79))}, r"scores must be finite numbers of shape \(4, 80\)"),
+        ({"scores": np.full((4, 80), math.nan)}, r"scores must be finite numbers of shape \(4, 80\)"),
+        ({"class_losses": np.zeros(3)}, r"class_losses must be finite numbers of shape \(4,\)"),
+        ({"probes": np.zeros((1, 2))}, r"probes must be finite numbers of shape \(0, 2\)"),  # there are 3 rounds
+        ({"probes": np.zeros((0, 3))}, r"probes must be finite numbers of shape \(0, 2\)"),
+    ],
+)
+def test_a_state_of_the_papers_methods_that_cannot_be_right(data, tmp_path, changes, message):
+    interrupted(tmp_path / "run", data, 3, options=PAPER)
+    change_header(tmp_path / "run", **changes)
+    with pytest.raises(ModelFormatError, match=f"run is not a valid checkpoint: {message}"):
+        model(**PAPER).fit(data.X, data.y, data.weights, resume_from=tmp_path / "run")
 
 
 def test_wrong_arguments(data, tmp_path):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from abc_plugins.core.model.validation import ModelFormatError
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.checks import check_integer
 from abc_plugins.core.schedule import CLASSIC, check_search
@@ -156,6 +157,17 @@ class DirectionSchedule:
         return {} if self._kept is None else {"kept_directions": self._kept}
 
     def set_state(self, n_rounds: int, state: Mapping[str, Floats]) -> None:
-        """Go on after `n_rounds` rounds, from what `get_state` returned then."""
+        """Go on after `n_rounds` rounds, from what `get_state` returned then.
+
+        Raises
+        ------
+        ModelFormatError
+            If the state does not fit the schedule.
+        """
         self.n_rounds = n_rounds
-        self._kept = state.get("kept_directions")
+        self._kept = None
+        if self.gap > 0 and n_rounds > self.warmup:
+            kept, shape = state.get("kept_directions"), (self.trees_per_round, self.n_classes)
+            if kept is None or kept.shape != shape or not np.isfinite(kept).all():
+                raise ModelFormatError(f"kept_directions must be finite numbers of shape {shape}.")
+            self._kept = kept
