@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from abc_plugins.callbacks import CallbackList, early_stopping, log_evaluation
-from abc_plugins.core.model.ensemble import TreeEnsemble
 from abc_plugins.core.boosters import make_booster
+from abc_plugins.core.model.ensemble import TreeEnsemble
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
-from abc_plugins.core.runtime.checks import check_integer, check_real, fail
+from abc_plugins.core.runtime.checks import check_choice, check_integer, check_real, fail
 from abc_plugins.core.runtime.parallel import Workers, resolve_n_jobs
 from abc_plugins.core.schedule import check_search
 from abc_plugins.core.settings import Settings, check_settings
+from abc_plugins.core.trees.binning import default_max_bins
 from abc_plugins.core.trees.training_data import make_training_data
-from abc_plugins.data.tables import encode_labels, read_features, read_labels, read_weights
-from abc_plugins.data.weights import combine_weights
-from abc_plugins.training.eval_sets import check_same_length, hold_out, read_eval_sets
+from abc_plugins.data.categories import Categories, check_categorical_features
+from abc_plugins.data.labels import encode_labels
+from abc_plugins.data.tables import read_known, read_weights
 from abc_plugins.training.evaluation import Metrics, softmax
+from abc_plugins.training.fit_data import read_fit_data
 from abc_plugins.training.persistence import load_classifier, save_classifier
-from abc_plugins.training.resuming import Resumption, RunCheckpoints, RunData
-from abc_plugins.training.run import TrainingRun, train
+from abc_plugins.training.resuming import Resumption, RunCheckpoints, draw_seed
+from abc_plugins.training.run import TrainingRun, train, warn_without_splits
 
 _MAX_THREADS = 4096
 
@@ -74,12 +74,18 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         the other, each from the scores that the trees before it left.
     guard : bool, default=True
         Halve the step of a round that would raise the training loss, and if that does not help make it a classic round.
-    max_bins : int, default=255
+    max_bins : int or None, default=None
         Largest number of bins of a feature, up to 255. Missing values have a bin of their own.
     subsample : float, default=1.0
         Share of the samples drawn for each round's trees, without replacement.
     colsample : float, default=1.0
         Share of the features drawn for each tree.
+    categorical_features : "from_dtype", None or list, default="from_dtype"
+        Features whose values are names rather than amounts. With "from_dtype" the columns of strings and of pandas,
+        polars or Arrow categories; else a list of column names, of column indices or of a boolean for every column.
+        Levels keep the order of ordered categories, others are sorted. Up to 254 levels are told apart; if there are
+        more, the 253 most frequent, and the rest count as one. Levels that the training data does not have are
+        missing values, or such a rest.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, multiplied with the sample weights: those in the dict, 1 for all others; "balanced" gives
         all classes the same total weight.
@@ -94,6 +100,8 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         Number of threads; None and -1 use every core. The model does not depend on it.
     random_state : int, RandomState instance or None, default=None
         Seed of `subsample`, `colsample` and the validation split.
+    on_interrupt : {"raise", "keep"}, default="raise"
+        What Ctrl-C does: "keep" ends the fit with a model of the rounds done so far, if there are any.
     verbose : int, default=0
         Print the loss and metrics every `verbose` rounds; 0 is silent.
 
@@ -105,6 +113,9 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
     n_features_in_ : int
     feature_names_in_ : array of str, shape (n_features,)
         Only if the training data has column names.
+    is_categorical_ : array of bool, shape (n_features,)
+    categories_ : list of array or None, one per feature
+        The levels that a categorical feature has; None for other features.
     base_classes_ : array of int, shape (n_rounds,)
         Index of each round's base class; -1 for a classic round.
     train_loss_ : array of float, shape (n_rounds,)
@@ -138,7 +149,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         method: str = "directional",
         n_estimators: int = 300,
         learning_rate: float | None = None,
-        num_leaves: int = 20,
+        num_leaves: int | None = None,
         tree_shape: str = "auto",
         max_depth: int = 6,
         trees_per_round: int | None = None,
@@ -155,15 +166,17 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         leaf_values: str = "sequential",
         guard: bool = True,
         start_scores: str | None = None,
-        max_bins: int = 255,
+        max_bins: int | None = None,
         subsample: float = 1.0,
         colsample: float = 1.0,
+        categorical_features: Any = "from_dtype",
         class_weight: Any = None,
         early_stopping_rounds: int | None = None,
         validation_fraction: float = 0.1,
         eval_metric: Any = "logloss",
         n_jobs: int | None = None,
         random_state: Any = None,
+        on_interrupt: str = "raise",
         verbose: int = 0,
     ) -> None:
         self.method = method
@@ -189,12 +202,14 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         self.max_bins = max_bins
         self.subsample = subsample
         self.colsample = colsample
+        self.categorical_features = categorical_features
         self.class_weight = class_weight
         self.early_stopping_rounds = early_stopping_rounds
         self.validation_fraction = validation_fraction
         self.eval_metric = eval_metric
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.on_interrupt = on_interrupt
         self.verbose = verbose
 
     def fit(
@@ -211,11 +226,13 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : table or array of shape (n_samples, n_features)
-            NumPy array, or a pandas, polars or Arrow table of numbers and booleans. NaN is a missing value.
+            NumPy array, or a pandas, polars or Arrow table of numbers, booleans and categories (see
+            `categorical_features`). NaN is a missing value.
         y : array-like of shape (n_samples,)
             Labels of any hashable, sortable kind.
         sample_weight : array-like of shape (n_samples,), optional
-            A weight of 2 equals a row given twice, a weight of 0 a row left out.
+            A weight of 2 equals a row given twice, a weight of 0 a row left out. Of weights that are not whole numbers
+            only the ratios matter.
         eval_set : list of (X, y) or (X, y, sample_weight), optional
             Samples to score after every round, called "valid_0", "valid_1", ...
         callbacks : list, optional
@@ -228,44 +245,44 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         self
-            Interrupting training (Ctrl-C) ends it with the rounds done so far.
         """
         resumption = self._read_checkpoint(resume_from)
-        seed = self._draw_seed(resumption)
+        seed = draw_seed(self.random_state, resumption)
         settings = self._check_parameters(seed)
         if resumption is not None:
             resumption.check_rounds(settings.n_estimators)
         metrics = Metrics(self.eval_metric)
         threads = self._n_threads()
         hooks = CallbackList(callbacks).callbacks
-        features = read_features(X, keep_integers=True)
-        classes, codes = read_labels(y)
-        check_same_length(features.values, codes)
-        check_search(self.search, classes.size if settings.is_adaptive and classes.size > 2 else None)
-        weights = combine_weights(sample_weight, self.class_weight, classes, codes)
+        data = read_fit_data(
+            X,
+            y,
+            sample_weight,
+            eval_set,
+            class_weight=self.class_weight,
+            categorical=check_categorical_features(self.categorical_features),
+            held_out_share=None if self.early_stopping_rounds is None else self.validation_fraction,
+            seed=seed,
+        )
+        n_classes = data.classes.size
+        check_search(self.search, n_classes if settings.is_adaptive and n_classes > 2 else None)
         with Workers(threads) as workers:
-            eval_sets = read_eval_sets(eval_set, features.names, features.values.shape[1], classes)
-            values, kept = features.values, weights > 0
-            if not kept.all():
-                values, codes, weights = values[kept], codes[kept], weights[kept]
-            if self.early_stopping_rounds is not None and not eval_sets:
-                values, codes, weights, held_out = hold_out(
-                    values, codes, weights, classes, self.validation_fraction, seed
-                )
-                eval_sets = [held_out]
-            data = make_training_data(values, codes, weights, classes.size, settings.max_bins, workers)
-            run = train(
-                make_booster(data, settings, workers),
-                settings.n_estimators,
-                eval_sets,
-                metrics,
-                [*self._own_callbacks(bool(eval_sets)), *hooks],
-                workers,
-                RunCheckpoints(
-                    self, RunData(values, codes, classes, weights, features.names), eval_sets, seed, resumption
-                ),
+            categorical = data.categories.is_categorical if data.categories.any else None
+            binned = make_training_data(
+                data.X, data.codes, data.weights, n_classes, settings.max_bins or default_max_bins(data.codes.size), workers, categorical
             )
-        self._keep(run, classes, features.values.shape[1], features.names)
+            run = train(
+                make_booster(binned, settings, workers),
+                settings.n_estimators,
+                data.eval_sets,
+                metrics,
+                [*self._own_callbacks(bool(data.eval_sets)), *hooks],
+                workers,
+                RunCheckpoints(self, data, seed, resumption),
+                keep_interrupted=self.on_interrupt == "keep",
+            )
+            warn_without_splits(run, binned, settings)
+        self._keep(run, data.classes, data.names, data.categories)
         return self
 
     def predict(self, X: Any) -> AnyArray:
@@ -345,6 +362,8 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         """Check every parameter before any work is done."""
         if self.early_stopping_rounds is not None:
             check_integer("early_stopping_rounds", self.early_stopping_rounds, minimum=1)
+        check_categorical_features(self.categorical_features)
+        check_choice("on_interrupt", self.on_interrupt, ("raise", "keep"))
         check_real("validation_fraction", self.validation_fraction, above=0.0, maximum=0.9)
         if not isinstance(self.verbose, bool):
             check_integer("verbose", self.verbose, minimum=0)
@@ -365,19 +384,6 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         resumption.check(self)
         return resumption
 
-    def _draw_seed(self, resumption: Resumption | None) -> int:
-        """Seed of this training; without a seed of the user's, a resumed training keeps its own."""
-        try:
-            if isinstance(self.random_state, bool | np.bool_):
-                raise TypeError("a truth value is no seed")
-            random = check_random_state(self.random_state)
-        except (TypeError, ValueError) as error:
-            allowed = "None, a whole number from 0 to 2**32 - 1 or a numpy.random.RandomState"
-            raise type(error)(f"random_state must be {allowed}; got {self.random_state!r}.") from error
-        if resumption is not None and not isinstance(self.random_state, Integral):
-            return resumption.seed
-        return int(random.randint(2**31 - 1))
-
     def _n_threads(self) -> int:
         if self.n_jobs is not None and check_integer("n_jobs", self.n_jobs, maximum=_MAX_THREADS) == 0:
             fail("n_jobs", 0, "a whole number other than 0, or None")
@@ -391,11 +397,14 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
             own.append(early_stopping(self.early_stopping_rounds))
         return own
 
-    def _keep(self, run: TrainingRun, classes: AnyArray, n_features: int, names: list[str] | None) -> None:
+    def _keep(self, run: TrainingRun, classes: AnyArray, names: Sequence[str] | None, categories: Categories) -> None:
         """Set the fitted attributes."""
         self.classes_ = classes
         self.n_classes_ = int(classes.size)
-        self.n_features_in_ = n_features
+        self.n_features_in_ = len(categories.levels)
+        self._categories = categories
+        self.categories_ = list(categories.levels)
+        self.is_categorical_ = categories.is_categorical
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
@@ -410,12 +419,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
 
     def _read(self, X: Any) -> AnyArray:
         names = getattr(self, "feature_names_in_", None)
-        return read_features(
-            X,
-            names=None if names is None else list(names),
-            n_features=self.n_features_in_,
-            owner=type(self).__name__,
-        ).values
+        return read_known(X, self._categories, None if names is None else list(names), "X", type(self).__name__)
 
     def _raw_scores(self, X: Any) -> Floats:
         values = self._read(X)

@@ -15,7 +15,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,7 +121,7 @@ def _add_fit_options(parser: argparse.ArgumentParser) -> None:
     for name, parameter in _model_parameters().items():
         group.add_argument(
             f"--{name.replace('_', '-')}",
-            type=_literal,
+            type=_columns if name == "categorical_features" else _literal,
             default=parameter.default,
             metavar="VALUE",
             help=parameter.help,
@@ -133,6 +133,7 @@ def run_fit(options: argparse.Namespace) -> None:
     from abc_plugins.callbacks import checkpoint, log_evaluation, progress_bar
     from abc_plugins.classifier import ABCBoostClassifier
     from abc_plugins.core.runtime.checks import check_integer
+    from abc_plugins.data.categories import check_categorical_features
 
     check_output(options.out, options.force)
     parameters = {name: getattr(options, name) for name in _model_parameters()}
@@ -143,13 +144,14 @@ def run_fit(options: argparse.Namespace) -> None:
     if options.checkpoint is not None:
         callbacks.append(checkpoint(options.checkpoint, every_rounds=options.checkpoint_rounds))
         resume_from = options.checkpoint if Path(options.checkpoint).exists() else None
-    data = _read(options, options.data, target=options.target, weight=options.weight)
+    categorical = check_categorical_features(options.categorical_features)
+    roles = {"target": options.target, "weight": options.weight, "categorical": categorical}
+    data = _read(options, options.data, **roles)
     parameters["class_weight"] = _label_keys(parameters["class_weight"], data.labels)
     eval_set = None
     if options.eval_data is not None:
-        extra = _read(
-            options, options.eval_data, target=options.target, weight=options.weight, columns=data.features.names
-        )
+        names, levels = data.features.names or [], data.features.levels or []
+        extra = _read(options, options.eval_data, **roles, columns=names, text=_text_columns(names, levels))
         eval_set = [(extra.features, extra.labels, extra.weights)]
     start = time.perf_counter()
     model = ABCBoostClassifier(**parameters)
@@ -206,6 +208,18 @@ def _literal(text: str) -> Any:
         return text
 
 
+def _columns(text: str) -> Any:
+    """Read names of columns, separated by commas, or a list as JSON writes it."""
+    value = _literal(text)
+    return value if value is None or value == "from_dtype" or isinstance(value, list) else text.split(",")
+
+
+def _text_columns(names: Sequence[str], levels: Sequence[Any]) -> list[str]:
+    """Columns whose levels are text; the same cells may look like numbers in another file."""
+    found = zip(names, levels, strict=False)
+    return [name for name, known in found if known is not None and any(isinstance(level, str) for level in known)]
+
+
 def _label_keys(class_weight: Any, labels: Any) -> Any:
     """Turn the keys of a JSON object, which are text, into the labels they stand for."""
     if not isinstance(class_weight, dict):
@@ -237,8 +251,18 @@ def run_predict(options: argparse.Namespace) -> None:
     check_output(options.out, options.force)
     model = ABCBoostClassifier.load_model(options.model)
     names = getattr(model, "feature_names_in_", None)
-    data = _read(options, options.data, columns=None if names is None else list(names))
-    features = data.features if names is not None else data.features.values
+    if names is None:
+        mask = model.is_categorical_
+        data = _read(options, options.data, categorical=mask.tolist() if mask.any() else None)
+        features = replace(data.features, names=None)
+    else:
+        features = _read(
+            options,
+            options.data,
+            columns=list(names),
+            categorical=names[model.is_categorical_].tolist(),
+            text=_text_columns(names, model.categories_),
+        ).features
     if options.proba:
         columns = dict(zip(_probability_names(model.classes_), model.predict_proba(features).T, strict=True))
     else:

@@ -160,8 +160,14 @@ OTHER: dict[str, tuple[Callable[[], Any], str]] = {
     # the native estimator
     "infinite": (lambda: native().fit(INFINITE, Y), "X contains infinity .* in column 0"),
     "infinite in a table": (lambda: native().fit(FRAME.replace(FRAME.iloc[0, 1], np.inf), Y), "infinity.*column 'b'"),
-    "objects": (lambda: native().fit(np.full((N, 2), "a", dtype=object), Y), "X: could not convert string to float"),
-    "text": (lambda: native().fit([["a"]] * N, Y), "X has the dtype <U1, but features must be numbers"),
+    "objects": (
+        lambda: native(categorical_features=None).fit(np.full((N, 2), "a", dtype=object), Y),
+        "X: could not convert string to float",
+    ),
+    "text": (
+        lambda: native(categorical_features=None).fit([["a"]] * N, Y),
+        "X has the dtype <U1, but features must be numbers",
+    ),
     "duplicate names": (
         lambda: native().fit(pandas.DataFrame(X, columns=["a", "a", "b"]), Y),
         "X must have unique column names",
@@ -295,7 +301,7 @@ BYTES: dict[str, tuple[bytes, list[str], str]] = {
     "UTF-16": ("a,y\n1,u\n2,v\n".encode("utf-16"), FIT_COMMAND, r"data\.csv is not a text file in utf-8"),
     "binary": (bytes(range(256)) * 9, FIT_COMMAND, r"data\.csv is not a text file"),
     "duplicate names": (b"a,a,y\n1,2,u\n", FIT_COMMAND, r"must have unique column names; 'a'"),
-    "text column": (b"a,y\nred,u\nblue,v\n", FIT_COMMAND, "Column 'a' of .* features must be numbers"),
+    "date column": (b"a,y\n2020-01-02,u\n2020-01-03,v\n", FIT_COMMAND, "Column 'a' of .* features must be numbers"),
     "infinite": (b"a,y\n1,u\ninf,v\n", FIT_COMMAND, "infinity .* in column 'a'"),
     "empty label": (b"a,y\n1,u\n2,\n3,v\n", FIT_COMMAND, "target 'y' of .* is empty in 1 rows"),
     "one class": (b"a,y\n1,u\n2,u\n", FIT_COMMAND, "y must have at least two classes; got one class: 'u'"),

@@ -10,6 +10,8 @@ import polars
 import pyarrow
 import pytest
 from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.ensemble import AdaBoostClassifier
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -140,10 +142,10 @@ def test_a_new_fit_forgets_the_names(data):
     assert not hasattr(model.fit(data.X, data.y), "feature_names_in_")
 
 
-def test_a_column_of_strings_is_an_error(data):
+def test_a_column_of_strings_is_an_error_if_it_is_no_category(data):
     table = TABLES["pandas"](data.X).assign(colour="red")
     with pytest.raises(ValueError, match="Column 'colour' of X has the dtype String, but features must be numbers"):
-        quick().fit(table, data.y)
+        quick(categorical_features=None).fit(table, data.y)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -221,13 +223,31 @@ def test_class_weights_are_weights_of_samples(data, labels):
 
 @pytest.mark.parametrize("exponent", [-90, -20, 20, 90])
 def test_weights_of_any_size(data, exponent):
-    scale = 2.0**exponent
-    weights = 1 + np.arange(80) % 3
+    """Only their ratios matter."""
     limits = {"min_samples_leaf": 6, "pair_samples_per_leaf": 4, "reg_lambda": 1.0, "leaf_reg_lambda": 0.1}
-    one = quick(**limits).fit(data.X, data.y, sample_weight=weights)
-    scaled = quick(**{name: scale * limit for name, limit in limits.items()})
-    other = scaled.fit(data.X, data.y, sample_weight=weights * scale)
-    np.testing.assert_allclose(one.predict_proba(data.X_test), other.predict_proba(data.X_test), rtol=1e-6)
+    for weights in (1 + np.arange(80) % 3, 1 + np.arange(80) % 3 / 7):
+        one = quick(**limits).fit(data.X, data.y, sample_weight=weights)
+        for scale in (2.0**exponent, 0.01 * 2.0**exponent):
+            other = quick(**limits).fit(data.X, data.y, sample_weight=weights * scale)
+            np.testing.assert_allclose(one.predict_proba(data.X_test), other.predict_proba(data.X_test), rtol=1e-6)
+
+
+@pytest.mark.parametrize("exponent", [-20, -1, 20])
+def test_class_weights_of_any_size(data, exponent):
+    for factors in ([3.0, 1.0, 2.0, 1.0], [0.3, 0.7, 1.1, 0.9]):
+        one = quick(class_weight=dict(enumerate(factors))).fit(data.X, data.y)
+        scaled = {label: factor * 10.0**exponent for label, factor in enumerate(factors)}
+        other = quick(class_weight=scaled).fit(data.X, data.y)
+        np.testing.assert_allclose(one.predict_proba(data.X_test), other.predict_proba(data.X_test), rtol=1e-6)
+
+
+def test_adaboost_of_models():
+    """Its weights add up to 1."""
+    X, y = load_digits(return_X_y=True)
+    booster = AdaBoostClassifier(ABCBoostClassifier(n_estimators=5), n_estimators=3, random_state=0)
+    booster.fit(X[:400], y[:400])
+    assert all((model.model_.flat().feature >= 0).any() for model in booster.estimators_)
+    assert booster.score(X[400:800], y[400:800]) > 0.5
 
 
 @pytest.mark.parametrize(
@@ -426,7 +446,7 @@ def interrupt(where, round_index):
 @pytest.mark.parametrize(("where", "round_index"), [("before", 3), ("after", 2)])
 def test_ctrl_c_leaves_a_usable_model(data, tmp_path, caplog, where, round_index):
     watch = Watch()
-    model = quick().fit(data.X, data.y, callbacks=[watch, interrupt(where, round_index)])
+    model = quick(on_interrupt="keep").fit(data.X, data.y, callbacks=[watch, interrupt(where, round_index)])
     assert "Training was interrupted: the model has the 3 rounds done so far" in caplog.text
     assert watch.calls["after_training"] == 1
     assert_is_prefix(model, quick().fit(data.X, data.y), 3, data.X_test)
@@ -446,15 +466,23 @@ def test_ctrl_c_amid_a_round_drops_it(data, metric_number):
         return "mine", 0.0, False
 
     sets = [(data.X, data.y), (data.X_test[:9], data.y[:9])]
-    model = quick(eval_metric=["logloss", interrupted]).fit(data.X, data.y, eval_set=sets)
+    model = quick(eval_metric=["logloss", interrupted], on_interrupt="keep").fit(data.X, data.y, eval_set=sets)
     assert_is_prefix(model, quick().fit(data.X, data.y), 2, data.X_test)
     assert {len(values) for metrics in model.evals_result_.values() for values in metrics.values()} == {2}
 
 
 def test_ctrl_c_before_the_first_round_is_over(data):
-    model = quick()
+    model = quick(on_interrupt="keep")
     with pytest.raises(KeyboardInterrupt):
         model.fit(data.X, data.y, callbacks=[interrupt("before", 0)])
+    assert not hasattr(model, "classes_")
+
+
+def test_ctrl_c_is_raised(data):
+    watch, model = Watch(), quick()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(data.X, data.y, callbacks=[watch, interrupt("after", 2)])
+    assert watch.calls["after_training"] == 1
     assert not hasattr(model, "classes_")
 
 
@@ -638,6 +666,10 @@ def test_only_a_fitted_model_is_saved_and_only_a_model_is_loaded(tmp_path):
         ("random_state", "seed", ValueError, "None, a whole number from 0 to .*; got 'seed'"),
         ("random_state", -1, ValueError, "None, a whole number from 0 to .*; got -1"),
         ("random_state", True, TypeError, "None, a whole number from 0 to .*; got True"),
+        ("categorical_features", "x", ValueError, "\"from_dtype\", None, or a list of column names.*; got 'x'"),
+        ("categorical_features", 1, TypeError, '"from_dtype", None, or a list of column names.*; got 1'),
+        ("on_interrupt", "stop", ValueError, "one of 'raise', 'keep'; got 'stop'"),
+        ("on_interrupt", None, TypeError, "one of 'raise', 'keep'; got None"),
         ("verbose", -1, ValueError, "a whole number of at least 0; got -1"),
     ],
 )

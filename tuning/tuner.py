@@ -13,7 +13,8 @@ from sklearn.utils.class_weight import compute_sample_weight
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.checks import check_flag, check_integer, check_real, fail
 from abc_plugins.core.runtime.parallel import available_cores
-from abc_plugins.data.tables import encode_labels, read_features, read_labels, read_weights
+from abc_plugins.data.labels import encode_labels, read_labels
+from abc_plugins.data.tables import read_features, read_weights
 from tuning.engines.base import Engine, FoldData, Samples, Stopping, engine_class, two_columns
 from tuning.metric import TunedMetric
 from tuning.objective import PARAMS, RARE_REPORT_INTERVAL, REPORT_INTERVAL, Objective, SurplusTrialError

@@ -112,6 +112,24 @@ def softmax_blocks(scores, labels, weights, probabilities, block_losses, first_b
 
 
 @kernel
+def sample_losses(scores, labels, losses):
+    """Log loss of every sample, for scores of shape (n_samples, n_classes)."""
+    n_samples, n_classes = scores.shape
+    exponentials = np.empty(n_classes)
+    for i in range(n_samples):
+        row = scores[i]
+        largest = -np.inf
+        for k in range(n_classes):
+            largest = row[k] if row[k] > largest else largest
+        for k in range(n_classes):
+            exponentials[k] = exp_nonpositive(row[k] - largest)
+        total = 0.0
+        for k in range(n_classes):
+            total += exponentials[k]
+        losses[i] = np.log(total) + largest - row[labels[i]]
+
+
+@kernel
 def derivatives(probabilities, labels, weights, plus, minus, start, stop, z, h):
     """Residual z and weight h of samples start..stop for the tree of class `plus` with base class `minus`.
 

@@ -21,13 +21,16 @@ MAX_TREES_PER_ROUND = 1024
 
 _PAPER_DEFAULTS: dict[str, Any] = {
     "learning_rate": 0.1,
+    "num_leaves": 20,
     "min_samples_leaf": 10,
     "reg_lambda": 0.0,
     "leaf_reg_lambda": None,  # as reg_lambda
     "start_scores": "zero",
+    "max_bins": MAX_BINS,
 }
 _DIRECTIONAL_DEFAULTS: dict[str, Any] = {
     "learning_rate": 0.05,
+    "num_leaves": 40,
     "min_samples_leaf": 1,
     "reg_lambda": 1.0,
     "leaf_reg_lambda": 0.1,
@@ -43,7 +46,7 @@ class Settings:
     method: str = DIRECTIONAL
     n_estimators: int = 300
     learning_rate: float = 0.05
-    num_leaves: int = 20
+    num_leaves: int = 40
     tree_shape: str = "auto"
     max_depth: int = 6
     trees_per_round: int | None = None
@@ -60,7 +63,7 @@ class Settings:
     leaf_values: str = "sequential"
     guard: bool = True
     start_scores: str = "priors"
-    max_bins: int = 255
+    max_bins: int | None = None
     subsample: float = 1.0
     colsample: float = 1.0
     seed: int = 0
@@ -97,6 +100,9 @@ def check_settings(**values: Any) -> Settings:
         clip = check_real("leaf_clip", clip, above=0.0, allowed="a number larger than 0, or None")
     if trees_per_round is not None:
         trees_per_round = check_integer("trees_per_round", trees_per_round, minimum=1, maximum=MAX_TREES_PER_ROUND)
+    max_bins = values["max_bins"]
+    if max_bins is not None:
+        max_bins = check_integer("max_bins", max_bins, minimum=2, maximum=MAX_BINS)
     shape = check_choice("tree_shape", values["tree_shape"], TREE_SHAPES)
     if method != DIRECTIONAL and shape == "symmetric":
         fail("tree_shape", shape, f'"auto" or "best-first" with method={method!r}')
@@ -122,7 +128,7 @@ def check_settings(**values: Any) -> Settings:
         leaf_values=check_choice("leaf_values", values["leaf_values"], LEAF_VALUES),
         guard=check_flag("guard", values["guard"]),
         start_scores=check_choice("start_scores", values["start_scores"], STARTS),
-        max_bins=check_integer("max_bins", values["max_bins"], minimum=2, maximum=MAX_BINS),
+        max_bins=max_bins,
         subsample=check_real("subsample", values["subsample"], above=0.0, maximum=1.0),
         colsample=check_real("colsample", values["colsample"], above=0.0, maximum=1.0),
         seed=check_integer("seed", values["seed"], minimum=0),

@@ -19,10 +19,11 @@ import numpy as np
 
 from abc_plugins.core.runtime.arrays import AnyArray
 from abc_plugins.core.runtime.atomic import replace_file
-from abc_plugins.data.tables import Features, read_features, refuse_column
+from abc_plugins.data.columns import levels_of_values, refuse_column
+from abc_plugins.data.tables import Features, read_features
 
 MISSING = ("", "NA", "N/A", "#N/A", "n/a", "NaN", "nan", "NULL", "null")
-"""Cells of a CSV file that are missing values, except in text columns."""
+"""Cells of a CSV file that are missing values, except in a column of labels that are text."""
 
 _TRUTH_VALUES = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "false": 0.0, "False": 0.0, "FALSE": 0.0}
 _PARQUET_SUFFIXES = (".parquet", ".pq")
@@ -53,6 +54,8 @@ def read_table(
     drop: Sequence[str] = (),
     delimiter: str | None = None,
     encoding: str = "utf-8",
+    categorical: Any = None,
+    text: Sequence[str] = (),
 ) -> TableData:
     """Read features, labels and weights from a CSV or Parquet file.
 
@@ -70,14 +73,18 @@ def read_table(
         Of a CSV file; a comma by default, a tab for .tsv files.
     encoding : str, default="utf-8"
         Of a CSV file.
+    categorical : "from_dtype", list of str or None
+        Columns to read as categories: those of text, those in the list, or none.
+    text : sequence of str, default=()
+        Columns of a CSV file that are text whatever they look like, as far as there are such.
     """
     path = Path(path)
-    reader = _open(path, delimiter, encoding)
+    reader = _open(path, delimiter, encoding, text)
     for role, name in [("target", target), ("weight", weight), *(("drop", name) for name in drop)]:
         _check_column(reader, name, role)
     others = [name for name in reader.names if name not in {target, weight, *drop}]
     _check_features(reader, others if columns is None else columns)
-    features = reader.features(others if columns is None else list(columns))
+    features = reader.features(others if columns is None else list(columns), categorical)
     labels = None if target is None else _labels(reader, target)
     weights = None if weight is None else reader.features([weight]).values[:, 0]
     return TableData(features, labels, weights)
@@ -144,8 +151,8 @@ class _TableFile:
     path: Path
     names: list[str]
 
-    def features(self, names: list[str]) -> Features:
-        """Columns of numbers."""
+    def features(self, names: list[str], categorical: Any = None) -> Features:
+        """Columns of numbers and categories."""
         raise NotImplementedError
 
     def labels(self, name: str) -> AnyArray:
@@ -153,7 +160,7 @@ class _TableFile:
         raise NotImplementedError
 
 
-def _open(path: Path, delimiter: str | None, encoding: str) -> _TableFile:
+def _open(path: Path, delimiter: str | None, encoding: str, text: Sequence[str]) -> _TableFile:
     if path.suffix.lower() in _PARQUET_SUFFIXES:
         _require_pyarrow(path)
         return _ArrowTable(path, _read_parquet(path))
@@ -162,9 +169,9 @@ def _open(path: Path, delimiter: str | None, encoding: str) -> _TableFile:
     if len(delimiter) != 1 or ord(delimiter) > 127:
         raise ValueError(f"delimiter must be one ASCII character; got {delimiter!r}.")
     if find_spec("pyarrow") is not None:
-        table: _TableFile = _ArrowTable(path, _read_csv(path, delimiter, encoding))
+        table: _TableFile = _ArrowTable(path, _read_csv(path, delimiter, encoding, text), is_text=True)
     else:
-        table = _TextTable(path, delimiter, encoding)
+        table = _TextTable(path, delimiter, encoding, text)
     if len(table.names) == 1 and any(other in head for other in (";", "\t", "|")):
         raise ValueError(f"{path} has only one column with the delimiter {delimiter!r}; set another delimiter.")
     return table
@@ -189,16 +196,20 @@ def _wrong_encoding(path: Path, encoding: str, detail: object) -> ValueError:
 
 
 class _ArrowTable(_TableFile):
-    def __init__(self, path: Path, table: Any) -> None:
+    def __init__(self, path: Path, table: Any, is_text: bool = False) -> None:
         self.path = path
         self.table = table
+        self.is_text = is_text
         self.names = list(table.column_names)
         _check_names(path, self.names)
         if table.num_rows == 0:
             raise ValueError(f"{path} has no rows.")
 
-    def features(self, names: list[str]) -> Features:
-        return read_features(self.table.select(names), input_name=str(self.path))
+    def features(self, names: list[str], categorical: Any = None) -> Features:
+        table = self.table.select(names)
+        if self.is_text and categorical is not None:
+            table = _with_nulls(table)
+        return read_features(table, input_name=str(self.path), categorical=categorical)
 
     def labels(self, name: str) -> AnyArray:
         import pyarrow as pa
@@ -226,7 +237,20 @@ def _read_parquet(path: Path) -> Any:
     return table.drop_columns(index) if index else table
 
 
-def _read_csv(path: Path, delimiter: str, encoding: str) -> Any:
+def _with_nulls(table: Any) -> Any:
+    """Make cells of text that stand for missing values missing; in a column of labels they are labels."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    missing, null = pa.array(MISSING), pa.scalar(None, pa.string())
+    for index, column in enumerate(table.columns):
+        if pa.types.is_string(column.type):
+            column = compute.if_else(compute.is_in(column, missing), null, column)
+            table = table.set_column(index, table.column_names[index], column)
+    return table
+
+
+def _read_csv(path: Path, delimiter: str, encoding: str, text: Sequence[str]) -> Any:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
@@ -239,6 +263,7 @@ def _read_csv(path: Path, delimiter: str, encoding: str) -> Any:
                 null_values=list(MISSING),
                 true_values=["true", "True", "TRUE"],
                 false_values=["false", "False", "FALSE"],
+                column_types=dict.fromkeys(text, pa.string()),
             ),
         )
         binary = [
@@ -256,8 +281,9 @@ def _read_csv(path: Path, delimiter: str, encoding: str) -> Any:
 class _TextTable(_TableFile):
     """A CSV file read by the standard library."""
 
-    def __init__(self, path: Path, delimiter: str, encoding: str) -> None:
+    def __init__(self, path: Path, delimiter: str, encoding: str, text: Sequence[str]) -> None:
         self.path = path
+        self.text = text
         rows = _read_rows(path, delimiter, "utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding)
         self.names = rows[0]
         _check_names(path, self.names)
@@ -265,15 +291,28 @@ class _TextTable(_TableFile):
             raise ValueError(f"{path} has no rows.")
         self.columns = dict(zip(self.names, zip(*rows[1:], strict=True), strict=True))
 
-    def features(self, names: list[str]) -> Features:
-        values = np.empty((len(next(iter(self.columns.values()))), len(names)), order="F")
-        for index, name in enumerate(names):
-            numbers = _parse(self.columns[name], _to_number, np.float64)
-            numbers = _parse(self.columns[name], _to_truth, np.float64) if numbers is None else numbers
-            if numbers is None:
-                refuse_column(name, "String", str(self.path))
-            values[:, index] = numbers
-        return read_features(Features(values, names), input_name=str(self.path))
+    def features(self, names: list[str], categorical: Any = None) -> Features:
+        columns = [self._column(name, may_be_text=categorical is not None) for name in names]
+        values = np.empty((len(columns[0]), len(names)), order="F")
+        levels: list[AnyArray | None] = [None] * len(names)
+        for index, (name, column) in enumerate(zip(names, columns, strict=True)):
+            if isinstance(column, list):
+                values[:, index], levels[index] = levels_of_values(column, f"column {name!r} of {self.path}")
+            else:
+                values[:, index] = column
+        known = Features(values, names, levels if any(one is not None for one in levels) else None)
+        return read_features(known, input_name=str(self.path), categorical=categorical)
+
+    def _column(self, name: str, may_be_text: bool) -> AnyArray | list[str | None]:
+        """Numbers if all cells are, else text."""
+        cells = self.columns[name]
+        for convert in () if name in self.text else (_to_number, _to_truth):
+            numbers = _parse(cells, convert, np.float64)
+            if numbers is not None:
+                return numbers
+        if not may_be_text:
+            refuse_column(name, "String", str(self.path))
+        return [None if cell in MISSING else cell for cell in cells]
 
     def labels(self, name: str) -> AnyArray:
         cells = self.columns[name]

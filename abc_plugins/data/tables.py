@@ -1,4 +1,4 @@
-"""Input tables: features, labels and weights of any table library as plain NumPy arrays.
+"""Input tables: features and weights of any table library as plain NumPy arrays.
 
 pandas, polars, Arrow and whatever else narwhals reads go one way, everything array-like goes through
 scikit-learn's validators. Errors have scikit-learn's wording where it has one.
@@ -8,27 +8,33 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
-import narwhals
 import narwhals.stable.v2 as nw
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils.validation import check_array, column_or_1d
+from sklearn.utils.validation import check_array
 
-from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
+from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.checks import fail
+from abc_plugins.data.categories import FROM_DTYPE, Categories, categorical_mask
+from abc_plugins.data.columns import (
+    ENCODE_FIRST,
+    Role,
+    is_text,
+    levels_of_numbers,
+    levels_of_values,
+    read_column,
+    refuse_column,
+)
 
-Column: TypeAlias = "narwhals.Series[Any]"
+Levels: TypeAlias = "list[AnyArray | None] | None"
 
-_COUNTED_LABELS = 2**16
 _MAX_LISTED = 5
-"""Names or labels listed in an error message before the rest is left out."""
-
-_ENCODE_FIRST = "categorical features are not supported yet; encode strings, categories and dates as numbers first."
+"""Names listed in an error message before the rest is left out."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +45,16 @@ class Features:
     ----------
     values : array of float32 or float64, shape (n_samples, n_features)
         NaN where a value is missing; never infinite. C- or F-contiguous, perhaps read-only, perhaps the caller's own.
+        In categorical columns indices into their levels; then the array is float64 and nobody else's.
     names : list of str or None
         Column names; None if the table has none that are strings.
+    levels : list of array or None, one per feature
+        The levels of categorical columns; None for others, and in place of the list if there are no such columns.
     """
 
     values: AnyArray
     names: list[str] | None
+    levels: list[AnyArray | None] | None = None
 
 
 def read_features(
@@ -55,6 +65,7 @@ def read_features(
     input_name: str = "X",
     owner: str = "the model",
     keep_integers: bool = False,
+    categorical: Any = None,
 ) -> Features:
     """Read a table of features.
 
@@ -72,50 +83,43 @@ def read_features(
         How errors call the table and the model.
     keep_integers : bool
         Take arrays of integers of one or two bytes as they are, too, and booleans as bytes: training needs no floats.
+    categorical : "from_dtype", list or None
+        Columns to read as categories: those of strings and categories, or those in a list of names, indices or
+        booleans; by default none.
     """
     source: Any = X.values if isinstance(X, Features) else _wrap_frame(X, input_name)
     is_frame = isinstance(source, nw.DataFrame)
     found = X.names if isinstance(X, Features) else _column_names(source) if is_frame else None
     if n_features is not None:
         _check_names(found, names, input_name, owner)
-    values = _frame_values(source, input_name) if is_frame else _array_values(source, input_name, keep_integers)
-    if n_features is not None and values.shape[1] != n_features:
-        raise ValueError(
-            f"{input_name} has {values.shape[1]} features, but {owner} is expecting {n_features} features as input."
-        )
+        shape = source.shape if is_frame else _as_array(source, input_name).shape if categorical is not None else ()
+        if len(shape) == 2:
+            _check_n_features(shape[1], n_features, input_name, owner)
+    if is_frame:
+        values, levels = _frame_values(source, found, input_name, categorical)
+    elif isinstance(X, Features) and (X.levels is not None or isinstance(categorical, list)):
+        values, levels = _coded_values(X, input_name, categorical)
+    else:
+        values, levels = _array_values(source, input_name, keep_integers, categorical)
+    if n_features is not None:
+        _check_n_features(values.shape[1], n_features, input_name, owner)
     _check_no_infinity(values, found, input_name)
-    return Features(values, found)
+    return Features(values, found, levels if any(one is not None for one in levels or ()) else None)
 
 
-def read_labels(y: Any, *, input_name: str = "y") -> tuple[AnyArray, Integers]:
-    """Read the labels of the training data.
-
-    Labels may be of any hashable kind whose values can be sorted; a list of tuples is a list of labels.
-
-    Returns
-    -------
-    classes : array of shape (n_classes,)
-        The distinct labels in ascending order, with the dtype they came in.
-    codes : array of int32, shape (n_samples,)
-        The class index of every label.
-    """
-    classes, codes = _factorize(_label_array(y, input_name), input_name)
-    if classes.size < 2:
-        raise ValueError(f"{input_name} must have at least two classes; got one class: {classes.tolist()[0]!r}.")
-    return classes, codes
-
-
-def encode_labels(y: Any, classes: AnyArray, *, input_name: str = "y") -> Integers:
-    """Class index of every label, for labels that the training data has, too."""
-    labels, codes = _factorize(_label_array(y, input_name), input_name)
-    index = {label: k for k, label in enumerate(classes.tolist())}
-    unknown = [label for label in labels.tolist() if label not in index]
-    if unknown:
-        raise ValueError(
-            f"{input_name} has labels that are not among the classes of the training data: {_listed(unknown)}. "
-            f"The classes are {_listed(list(index))}."
-        )
-    return np.array([index[label] for label in labels.tolist()], dtype=np.int32)[codes]
+def read_known(X: Any, categories: Categories, names: Sequence[str] | None, input_name: str, owner: str) -> AnyArray:
+    """Read a table for a model that knows these categories and names."""
+    mask = categories.is_categorical
+    features = read_features(
+        X,
+        names=names,
+        n_features=mask.size,
+        input_name=input_name,
+        owner=owner,
+        categorical=mask.tolist() if categories.any else None,
+    )
+    categories.encode(features.values, features.levels, features.names, input_name)
+    return features.values
 
 
 def read_weights(sample_weight: Any, n_samples: int, *, input_name: str = "sample_weight") -> Floats | None:
@@ -124,7 +128,7 @@ def read_weights(sample_weight: Any, n_samples: int, *, input_name: str = "sampl
         return None
     with _naming(input_name):
         weights = check_array(
-            _series_values(sample_weight, input_name),
+            series_values(sample_weight, input_name),
             dtype=np.float64,
             order="C",
             ensure_2d=False,
@@ -191,61 +195,82 @@ def _column_names(frame: nw.DataFrame[Any]) -> list[str] | None:
     return [str(name) for name in columns] if n_strings else None
 
 
-def _frame_values(frame: nw.DataFrame[Any], input_name: str) -> AnyArray:
+def _roles(categorical: Any, names: list[str] | None, n_features: int) -> list[Role]:
+    """How to read each column."""
+    if categorical is None or isinstance(categorical, str):
+        return [Role.BY_DTYPE if categorical == FROM_DTYPE else Role.NUMBER] * n_features
+    mask = categorical_mask(categorical, names, n_features)
+    return [Role.CATEGORY if chosen else Role.NUMBER for chosen in mask]
+
+
+def _frame_values(
+    frame: nw.DataFrame[Any], names: list[str] | None, input_name: str, categorical: Any
+) -> tuple[AnyArray, Levels]:
     dtypes = list(frame.schema.values())
     _check_not_empty(len(frame), len(dtypes), input_name)
-    narrow = all(dtype == nw.Float32 for dtype in dtypes)
+    roles = _roles(categorical, names, len(dtypes))
+    narrow = all(dtype == nw.Float32 for dtype in dtypes) and Role.CATEGORY not in roles
     values = np.empty((len(frame), len(dtypes)), dtype=np.float32 if narrow else np.float64, order="F")
+    levels: list[AnyArray | None] = [None] * len(dtypes)
     for index, column in enumerate(frame.iter_columns()):
-        values[:, index] = _column_values(column, input_name)
-    return values
+        values[:, index], levels[index] = read_column(column, roles[index], input_name)
+    return values, levels
 
 
-def _column_values(column: Column, input_name: str) -> AnyArray:
-    """One column as numbers; nulls become NaN."""
-    dtype = column.dtype
-    if dtype.is_float():
-        return column.to_numpy()
-    if dtype.is_numeric() or dtype == nw.Boolean:
-        return column.cast(nw.Float64).to_numpy()
-    if dtype != nw.Unknown:
-        refuse_column(column.name, str(dtype), input_name)
-    return _unknown_column_values(column, input_name)
-
-
-def _unknown_column_values(column: Column, input_name: str) -> AnyArray:
-    """Read a column whose dtype narwhals does not know: no value at all, sparse, long double, complex, ..."""
-    if column.null_count() == len(column):
-        return np.full(len(column), np.nan)
-    values = column.to_numpy()
-    if values.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: column {column.name!r} of {input_name} is {values.dtype}.")
-    if values.dtype.kind not in "biuf":
-        refuse_column(column.name, str(values.dtype), input_name)
-    return values
-
-
-def refuse_column(name: str, dtype: str, input_name: str) -> NoReturn:
-    """Raise the error for a column that does not hold numbers."""
-    raise ValueError(
-        f"Column {name!r} of {input_name} has the dtype {dtype}, but features must be numbers or booleans: "
-        f"{_ENCODE_FIRST}"
-    )
+def _coded_values(X: Features, input_name: str, categorical: Any) -> tuple[AnyArray, Levels]:
+    """Read features, of which some may have levels already, again."""
+    values, levels = np.array(X.values, dtype=np.float64, order="F"), list(X.levels or [None] * X.values.shape[1])
+    for index, role in enumerate(_roles(categorical, X.names, len(levels))):
+        name = str(index) if X.names is None else X.names[index]
+        if role is Role.NUMBER and levels[index] is not None:
+            refuse_column(name, "String", input_name)
+        if role is Role.CATEGORY and levels[index] is None:
+            values[:, index], levels[index] = levels_of_numbers(values[:, index], f"column {name!r} of {input_name}")
+    return values, levels
 
 
 # ------------------------------------------------------------------------------------------------ arrays
 
 
-def _array_values(X: Any, input_name: str, keep_integers: bool) -> AnyArray:
+def _array_values(X: Any, input_name: str, keep_integers: bool, categorical: Any) -> tuple[AnyArray, Levels]:
     if issparse(X):
         raise TypeError(
             f"Sparse data is not supported: {input_name} is a {type(X).__name__}. "
             f"Call {input_name}.toarray() to make it dense."
         )
     array = _as_array(X, input_name)
+    if array.ndim == 2 and categorical is not None:
+        roles = _roles(categorical, None, array.shape[1])
+        if array.dtype.kind == "U":
+            array = np.asarray(X if isinstance(X, list | tuple) else array, dtype=object)  # numbers beside strings
+        if array.dtype.kind == "O" or Role.CATEGORY in roles:
+            return _category_array(array, roles, input_name)
+    return _number_array(array, input_name, keep_integers), None
+
+
+def _category_array(array: AnyArray, roles: list[Role], input_name: str) -> tuple[AnyArray, Levels]:
+    """Columns of an array of which some may be categories."""
+    _check_not_empty(array.shape[0], array.shape[1], input_name)
+    values = np.empty(array.shape, order="F")
+    levels: list[AnyArray | None] = [None] * array.shape[1]
+    numbers = []
+    for f, role in enumerate(roles):
+        where = f"column {f} of {input_name}"
+        if role is Role.NUMBER or (role is Role.BY_DTYPE and not is_text(array[:, f].tolist())):
+            numbers.append(f)
+        elif array.dtype.kind == "O":
+            values[:, f], levels[f] = levels_of_values(array[:, f].tolist(), where)
+        else:
+            values[:, f], levels[f] = levels_of_numbers(array[:, f], where)
+    if numbers:
+        values[:, numbers] = _number_array(array if len(numbers) == len(roles) else array[:, numbers], input_name)
+    return values, levels
+
+
+def _number_array(array: AnyArray, input_name: str, keep_integers: bool = False) -> AnyArray:
     if array.dtype.kind not in "biufcO":
         raise ValueError(
-            f"{input_name} has the dtype {array.dtype}, but features must be numbers or booleans: {_ENCODE_FIRST}"
+            f"{input_name} has the dtype {array.dtype}, but features must be numbers or booleans, and {ENCODE_FIRST}"
         )
     dtype: Any = np.float32 if array.dtype == np.float16 else [np.float64, np.float32]
     if keep_integers and array.dtype.kind in "biu" and array.dtype.itemsize <= 2 and array.dtype.isnative:
@@ -308,15 +333,20 @@ def _check_no_infinity(values: AnyArray, names: list[str] | None, input_name: st
         )
 
 
+def _check_n_features(found: int, fitted: int, input_name: str, owner: str) -> None:
+    if found != fitted:
+        raise ValueError(f"{input_name} has {found} features, but {owner} is expecting {fitted} features as input.")
+
+
 def _check_names(found: list[str] | None, fitted: Sequence[str] | None, input_name: str, owner: str) -> None:
     """Compare column names with those of the training data, with scikit-learn's wording."""
     if found is None or fitted is None:
         if found is not None:
-            warnings.warn(f"{input_name} has feature names, but {owner} was fitted without feature names", stacklevel=4)
+            warnings.warn(f"{input_name} has feature names, but {owner} was fitted without feature names", stacklevel=5)
         elif fitted is not None:
             warnings.warn(
                 f"{input_name} does not have valid feature names, but {owner} was fitted with feature names",
-                stacklevel=4,
+                stacklevel=5,
             )
         return
     fitted = list(fitted)
@@ -338,98 +368,9 @@ def _bullets(names: list[str]) -> str:
     return "".join(lines) + ("- ...\n" if len(names) > _MAX_LISTED else "")
 
 
-def _listed(labels: list[Any]) -> str:
-    return ", ".join(repr(label) for label in labels[:_MAX_LISTED]) + (", ..." if len(labels) > _MAX_LISTED else "")
-
-
-# ------------------------------------------------------------------------------------------------ labels
-
-
-def _series_values(values: Any, input_name: str) -> Any:
+def series_values(values: Any, input_name: str) -> Any:
     """Unwrap a column of a table library; anything else is returned as it is."""
     if np.ma.is_masked(values):
         raise ValueError(f"Input {input_name} contains masked values.")
     wrapped = nw.from_native(values, allow_series=True, pass_through=True)
     return wrapped.to_numpy() if isinstance(wrapped, nw.Series | nw.DataFrame) else values
-
-
-def _label_array(y: Any, input_name: str) -> AnyArray:
-    """Labels as a one-dimensional array without missing ones."""
-    if y is None:
-        raise ValueError(f"A classifier requires y to be passed, but the target {input_name} is None.")
-    if isinstance(y, list | tuple) and y and all(isinstance(label, tuple) for label in y):
-        labels = np.empty(len(y), dtype=object)
-        labels[:] = y
-    else:
-        labels = column_or_1d(_series_values(y, input_name), warn=True)
-    if labels.size == 0:
-        raise ValueError(f"{input_name} must have at least one label; got 0 sample(s).")
-    return labels
-
-
-def _factorize(labels: AnyArray, input_name: str) -> tuple[AnyArray, Integers]:
-    """Distinct labels in ascending order, and the index of every label among them."""
-    kind = labels.dtype.kind
-    if kind == "O":
-        return _factorize_objects(labels, input_name)
-    if kind == "f":
-        _check_float_labels(labels, input_name)
-    elif kind in "mM" and np.isnat(labels).any():
-        raise ValueError(f"Input {input_name} contains NaT.")
-    elif kind not in "biuUSmM":
-        raise ValueError(f"Unknown label type: {input_name} has the dtype {labels.dtype}.")
-    if kind in "iu" and labels.min() >= 0 and labels.max() < _COUNTED_LABELS:
-        return _factorize_by_counting(labels)
-    classes, codes = np.unique(labels, return_inverse=True)
-    return classes, codes.reshape(-1).astype(np.int32)
-
-
-def _factorize_by_counting(labels: AnyArray) -> tuple[AnyArray, Integers]:
-    """Small integers have a place in a table each, which is much faster than sorting them."""
-    classes = np.flatnonzero(np.bincount(labels.astype(np.int64)))
-    index = np.zeros(classes[-1] + 1, dtype=np.int32)
-    index[classes] = np.arange(classes.size)
-    return classes.astype(labels.dtype), index[labels]
-
-
-def _check_float_labels(labels: AnyArray, input_name: str) -> None:
-    if np.isnan(labels).any():
-        raise ValueError(f"Input {input_name} contains NaN.")
-    if np.isinf(labels).any():
-        raise ValueError(f"Input {input_name} contains infinity or a value too large for {labels.dtype!r}.")
-    if (labels != np.trunc(labels)).any():
-        raise ValueError(
-            f"Unknown label type: continuous. {input_name} has numbers with a fraction; a classifier expects discrete "
-            "classes. Convert them to strings if they are labels."
-        )
-
-
-def _factorize_objects(labels: AnyArray, input_name: str) -> tuple[AnyArray, Integers]:
-    values = labels.tolist()
-    try:
-        distinct: list[Hashable] = list(dict.fromkeys(values))
-    except TypeError as error:
-        raise ValueError(f"Unknown label type: the labels in {input_name} must be hashable ({error}).") from error
-    missing = next((label for label in distinct if _is_missing(label)), distinct)
-    if missing is not distinct:
-        raise ValueError(f"Input {input_name} contains a missing label ({missing!r}); NaN and None are no classes.")
-    try:
-        ordered = sorted(distinct)  # type: ignore[type-var]
-    except TypeError as error:
-        kinds = sorted({type(label).__name__ for label in distinct})
-        raise ValueError(
-            f"Unknown label type: the labels in {input_name} cannot be sorted ({error}); found {', '.join(kinds)}. "
-            "Convert them to one kind, for example to strings."
-        ) from error
-    if all(isinstance(label, float | np.floating) for label in ordered):
-        _check_float_labels(np.array(ordered, dtype=np.float64), input_name)
-    classes = np.empty(len(ordered), dtype=object)
-    classes[:] = ordered
-    index = {label: k for k, label in enumerate(ordered)}
-    return classes, np.array([index[label] for label in values], dtype=np.int32)
-
-
-def _is_missing(label: Hashable) -> bool:
-    if label is None or type(label).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(label, float | np.floating) and bool(np.isnan(label))

@@ -8,13 +8,15 @@ import numpy as np
 
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.checks import fail
-from abc_plugins.data.tables import encode_labels, read_features, read_weights
+from abc_plugins.data.categories import Categories
+from abc_plugins.data.labels import encode_labels
+from abc_plugins.data.tables import read_features, read_known, read_weights
 from abc_plugins.training.evaluation import EvalSet
 
 _VALIDATION_NAME = "validation"
 
 
-def read_eval_sets(eval_set: Any, names: list[str] | None, n_features: int, classes: AnyArray) -> list[EvalSet]:
+def read_eval_sets(eval_set: Any, names: list[str] | None, categories: Categories, classes: AnyArray) -> list[EvalSet]:
     """Read and check the `eval_set` of a fit, called "valid_0", "valid_1", ..."""
     if eval_set is None:
         return []
@@ -28,11 +30,11 @@ def read_eval_sets(eval_set: Any, names: list[str] | None, n_features: int, clas
         where = f"eval_set[{index}]"
         if not isinstance(parts, list | tuple) or len(parts) not in (2, 3):
             fail(where, type(parts).__name__, allowed, TypeError)
-        table = read_features(parts[0], names=names, n_features=n_features, input_name=f"X of {where}")
+        values = read_known(parts[0], categories, names, f"X of {where}", "the model")
         codes = encode_labels(parts[1], classes, input_name=f"y of {where}")
-        check_same_length(table.values, codes, f" in {where}")
+        check_same_length(values, codes, f" in {where}")
         weights = read_weights(parts[2] if len(parts) == 3 else None, codes.size)
-        eval_sets.append(_make_eval_set(f"valid_{index}", table.values, codes, weights, classes))
+        eval_sets.append(_make_eval_set(f"valid_{index}", values, codes, weights, classes))
     return eval_sets
 
 

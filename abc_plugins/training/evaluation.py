@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from abc_plugins.core.losses import sample_losses
 from abc_plugins.core.model.ensemble import FlatTrees
 from abc_plugins.core.model.predicting import add_tree_scores
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
@@ -54,10 +55,8 @@ def softmax(scores: Floats) -> Floats:
 
 
 def _log_loss(eval_set: EvalSet) -> float:
-    scores = eval_set.scores
-    largest = scores.max(axis=1)
-    log_normaliser = np.log(np.exp(scores - largest[:, None]).sum(axis=1)) + largest
-    losses = log_normaliser - scores[np.arange(scores.shape[0]), eval_set.codes]
+    losses = np.empty(eval_set.codes.size)
+    sample_losses(eval_set.scores, eval_set.codes, losses)
     return float(np.average(losses, weights=eval_set.weights))
 
 

@@ -13,6 +13,7 @@ from abc_plugins.core.model.checkpoint import is_checkpoint, load_checkpoint
 from abc_plugins.core.model.ensemble import TreeEnsemble
 from abc_plugins.core.model.file import ModelFormatError, load, save
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
+from abc_plugins.data.categories import Categories, check_categorical_features, no_categories
 from abc_plugins.training.run import TrainingRun
 
 if TYPE_CHECKING:
@@ -40,20 +41,25 @@ def save_classifier(classifier: ABCBoostClassifier, path: str | os.PathLike[str]
         best_iteration=classifier.best_iteration_,
     )
     params = storable_params(classifier, stacklevel=3)
-    header = make_header(params, classifier.classes_, classifier.n_features_in_, names, run)
+    header = make_header(params, classifier.classes_, names, classifier._categories, run)
     save(path, header, classifier.model_.flat())
 
 
 def make_header(
-    params: Mapping[str, Any], classes: AnyArray, n_features: int, names: Sequence[str] | None, run: TrainingRun
+    params: Mapping[str, Any], classes: AnyArray, names: Sequence[str] | None, categories: Categories, run: TrainingRun
 ) -> dict[str, Any]:
     """Header of the model file of a classifier."""
     return {
         "kind": _KIND,
         "params": params,
         "classes": classes,
-        "n_features": n_features,
+        "n_features": len(categories.levels),
         "feature_names": None if names is None else list(names),
+        "categories": [
+            {"feature": f, "levels": levels, "other": bool(categories.has_other[f])}
+            for f, levels in enumerate(categories.levels)
+            if levels is not None
+        ],
         "start_scores": run.model.start_scores,
         "base_classes": run.base_classes,
         "train_loss": run.train_loss,
@@ -89,7 +95,7 @@ def load_classifier(cls: type[ABCBoostClassifier], path: str | os.PathLike[str])
         evals_result=header["evals_result"],
         best_iteration=header["best_iteration"],
     )
-    classifier._keep(run, header["classes"], header["n_features"], header["feature_names"])
+    classifier._keep(run, header["classes"], header["feature_names"], stored_categories(header))
     return classifier
 
 
@@ -102,6 +108,16 @@ def current_params(params: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def stored_categories(header: Mapping[str, Any]) -> Categories:
+    """The categories of a model; files of 0.1.0 have none."""
+    categories = no_categories(header["n_features"])
+    levels = list(categories.levels)
+    for entry in header.get("categories", ()):
+        levels[entry["feature"]] = entry["levels"]
+        categories.has_other[entry["feature"]] = entry["other"]
+    return Categories(tuple(levels), categories.has_other)
+
+
 def start_scores(header: Mapping[str, Any]) -> Floats:
     """Scores before the first round; files of 0.1.0 do not name them, and start at zero."""
     return np.array(header.get("start_scores", [0.0] * header["classes"].size), dtype=np.float64)
@@ -110,6 +126,8 @@ def start_scores(header: Mapping[str, Any]) -> Floats:
 def storable_params(classifier: ABCBoostClassifier, stacklevel: int) -> dict[str, Any]:
     """Parameters without live objects, which only a new fit would need."""
     params = classifier.get_params()
+    if params["categorical_features"] is not None:
+        params["categorical_features"] = check_categorical_features(params["categorical_features"])  # plain values
     live = {"eval_metric": not _is_plain_metric(params["eval_metric"]),
             "random_state": isinstance(params["random_state"], np.random.RandomState)}  # fmt: skip
     for name in (name for name, is_live in live.items() if is_live):

@@ -8,16 +8,20 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from abc_plugins.callbacks import Callback, CallbackList, RoundContext
+from abc_plugins.core.boosters import restore_booster
 from abc_plugins.core.model.checkpoint import Checkpoint, check_checkpoint, load_checkpoint, save_checkpoint
 from abc_plugins.core.model.validation import ModelFormatError
-from abc_plugins.core.boosters import restore_booster
-from abc_plugins.core.runtime.arrays import AnyArray, Floats
+from abc_plugins.core.runtime.arrays import AnyArray
+from abc_plugins.data.categories import Categories
 from abc_plugins.training.evaluation import EvalSet, Metrics
+from abc_plugins.training.fit_data import FitData
 from abc_plugins.training.persistence import check_classifier_header, make_header, storable_params
 from abc_plugins.training.run import describe_run
 
@@ -25,19 +29,8 @@ if TYPE_CHECKING:
     from abc_plugins.classifier import ABCBoostClassifier
 
 _EVAL_SCORES = "eval_scores_"
-_CHANGEABLE = ("n_estimators", "n_jobs", "verbose", "random_state", "class_weight")
+_CHANGEABLE = ("n_estimators", "n_jobs", "verbose", "random_state", "class_weight", "on_interrupt")
 """Parameters that may differ, or whose effect - the seed, the weights - is compared instead."""
-
-
-@dataclass(frozen=True)
-class RunData:
-    """What a model is trained on: features, class indices, classes, weights, and the names of the features."""
-
-    X: AnyArray
-    codes: AnyArray
-    classes: AnyArray
-    weights: Floats
-    names: Sequence[str] | None
 
 
 class Resumption:
@@ -155,6 +148,20 @@ class Resumption:
         return ModelFormatError(f"{self.path} is not a valid checkpoint: {why}")
 
 
+def draw_seed(random_state: Any, resumption: Resumption | None) -> int:
+    """Seed of a training; without a seed of the user's, a resumed training keeps its own."""
+    try:
+        if isinstance(random_state, bool | np.bool_):
+            raise TypeError("a truth value is no seed")
+        random = check_random_state(random_state)
+    except (TypeError, ValueError) as error:
+        allowed = "None, a whole number from 0 to 2**32 - 1 or a numpy.random.RandomState"
+        raise type(error)(f"random_state must be {allowed}; got {random_state!r}.") from error
+    if resumption is not None and not isinstance(random_state, Integral):
+        return resumption.seed
+    return int(random.randint(2**31 - 1))
+
+
 @dataclass
 class RunCheckpoints:
     """Writes the checkpoints of one training, and starts it from one.
@@ -162,15 +169,13 @@ class RunCheckpoints:
     Attributes
     ----------
     classifier : ABCBoostClassifier
-    data : RunData
-    eval_sets : list of EvalSet
+    data : FitData
     seed : int
     resumption : Resumption or None
     """
 
     classifier: ABCBoostClassifier
-    data: RunData
-    eval_sets: Sequence[EvalSet]
+    data: FitData
     seed: int
     resumption: Resumption | None = None
 
@@ -179,7 +184,7 @@ class RunCheckpoints:
         context.save_checkpoint = partial(self._save, context, hooks)
         if self.resumption is not None:
             self.resumption.check_origin(self._origin)
-            self.resumption.restore(context, self.eval_sets, metrics)
+            self.resumption.restore(context, self.data.eval_sets, metrics)
 
     def restore_callbacks(self, context: RoundContext, hooks: CallbackList) -> None:
         """Give the callbacks the states back that they had in the resumed training."""
@@ -198,11 +203,11 @@ class RunCheckpoints:
                 "callbacks": [state for state in states if state[1] is not None],
                 "origin": self._origin,
             },
-            model_header=make_header(self._params, data.classes, data.X.shape[1], data.names, run),
+            model_header=make_header(self._params, data.classes, data.names, data.categories, run),
             trees=booster.model.flat(),
             arrays={
                 **booster.get_state(),
-                **{f"{_EVAL_SCORES}{index}": eval_set.scores for index, eval_set in enumerate(self.eval_sets)},
+                **{f"{_EVAL_SCORES}{index}": eval_set.scores for index, eval_set in enumerate(self.data.eval_sets)},
             },
         )
         if path is None:
@@ -231,13 +236,14 @@ class RunCheckpoints:
             **parameters,
             "the seed (random_state)": self.seed,
             "the feature names": None if data.names is None else list(data.names),
+            "the categories of X": _digest_categories(data.categories) if data.categories.any else None,
             "X": _digest_columns(data.X),
             "y": _digest(data.codes, repr(data.classes.tolist())),
             "the sample weights (with class_weight)": _digest(data.weights),
-            "the names of the evaluation sets": [eval_set.name for eval_set in self.eval_sets],
+            "the names of the evaluation sets": [eval_set.name for eval_set in self.data.eval_sets],
             **{
                 f"eval_set[{index}]": _digest(eval_set.codes, eval_set.weights.tobytes(), _digest_columns(eval_set.X))
-                for index, eval_set in enumerate(self.eval_sets)
+                for index, eval_set in enumerate(self.data.eval_sets)
             },
         }
 
@@ -248,8 +254,8 @@ def _kind(callback: Callback) -> str:
 
 def _plain(value: Any) -> Any:
     """Turn a parameter into plain values that can be compared; functions are compared by name."""
-    if isinstance(value, np.generic):
-        return value.item()
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return getattr(value, "__qualname__", type(value).__name__) if callable(value) else value
@@ -268,6 +274,11 @@ def _digest(array: AnyArray, *more: str | bytes) -> str:
     for part in more:
         digest.update(part.encode() if isinstance(part, str) else part)
     return _DIGEST_PREFIX + digest.hexdigest()
+
+
+def _digest_categories(categories: Categories) -> str:
+    shown = [None if levels is None else levels.tolist() for levels in categories.levels]
+    return _digest(categories.has_other, repr(shown))
 
 
 def _digest_columns(X: AnyArray) -> str:

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import logging
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from abc_plugins.callbacks import CallbackList, Evaluations, RoundContext
-from abc_plugins.core.model.ensemble import TreeEnsemble
 from abc_plugins.core.boosters import AnyBooster
+from abc_plugins.core.model.ensemble import LEAF, TreeEnsemble
 from abc_plugins.core.runtime.parallel import Workers
+from abc_plugins.core.settings import Settings
+from abc_plugins.core.trees.training_data import TrainingData
 from abc_plugins.training.evaluation import EvalSet, Metrics
 
 if TYPE_CHECKING:
     from abc_plugins.training.resuming import RunCheckpoints
+
+_NO_LOSS = 1e-12
+"""Mean loss below which there is nothing left to learn."""
 
 _logger = logging.getLogger("abc_plugins")
 
@@ -41,10 +49,12 @@ def train(
     callbacks: Sequence[Any],
     workers: Workers,
     checkpoints: RunCheckpoints | None = None,
+    keep_interrupted: bool = False,
 ) -> TrainingRun:
     """Boost for up to `n_rounds` rounds.
 
-    An interruption (Ctrl-C) after the first round ends the training with the rounds done so far.
+    With `keep_interrupted` an interruption (Ctrl-C) after the first round ends the training with the rounds done so
+    far; else it is raised.
     """
     context = RoundContext(booster=booster, n_rounds=n_rounds, higher_is_better=metrics.higher_is_better)
     hooks = CallbackList(callbacks)
@@ -71,7 +81,7 @@ def train(
             if hooks.after_round(context):
                 break
     except KeyboardInterrupt:
-        if rounds_done == 0:
+        if rounds_done == 0 or not keep_interrupted:
             raise
         # Part of a round may have been done.
         booster.model.truncate(rounds_done)
@@ -81,6 +91,31 @@ def train(
     finally:
         hooks.after_training(context)
     return describe_run(context, rounds_done)
+
+
+def warn_without_splits(run: TrainingRun, data: TrainingData, settings: Settings) -> None:
+    """Warn, in the name of who called the fit, of a model without a single split, and say why it has none."""
+    trees = run.model.flat()
+    total = float(data.weights.sum())
+    if trees.n_rounds == 0 or (trees.feature != LEAF).any() or run.train_loss[-1] <= _NO_LOSS * total:
+        return
+    least = 2 * settings.min_samples_leaf
+    if total * settings.subsample < least:
+        share = "" if settings.subsample == 1.0 else f" of which {settings.subsample:g} are drawn for a round,"
+        why = (
+            f"the samples have a total weight of {total:g} (their number if there are no weights),{share} but two "
+            f"leaves need {least:g}: set a smaller min_samples_leaf than {settings.min_samples_leaf:g}"
+        )
+    elif data.columns.feature.size == 0:
+        why = "all features are constant"
+    elif np.unique(data.labels).size == 1:
+        why = "all samples that have weight are of one class"
+    else:
+        why = (
+            "no split of a feature improves the loss and leaves enough samples on both sides (see min_samples_leaf and "
+            "min_child_weight)"
+        )
+    warnings.warn(f"The model has no splits, and predicts the same for all samples: {why}.", stacklevel=3)
 
 
 def describe_run(context: RoundContext, rounds_done: int) -> TrainingRun:

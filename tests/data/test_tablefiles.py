@@ -47,6 +47,20 @@ class TestCsv:
         assert data.weights is not None
         assert data.weights.tolist() == [1, 2, 0.5]
 
+    def test_columns_of_text_are_categories(self, write: Any) -> None:
+        path = write("a,b,c,y\n1,red,7,u\n2,NA,8,v\n3,,7,u\n4,blue,8,v\n")
+        features = read_table(path, target="y", categorical="from_dtype").features
+        np.testing.assert_array_equal(features.values, [[1, 1, 7], [2, np.nan, 8], [3, np.nan, 7], [4, 0, 8]])
+        levels = [None if found is None else found.tolist() for found in features.levels or []]
+        assert levels == [None, ["blue", "red"], None]
+        features = read_table(path, target="y", categorical=["b", "c"], text=["c", "absent"]).features
+        np.testing.assert_array_equal(features.values[:, 2], [0, 1, 0, 1])
+        assert (features.levels or [])[2].tolist() == ["7", "8"]
+        features = read_table(path, columns=["a", "c"], categorical=["c"]).features
+        assert (features.levels or [])[1].tolist() == [7, 8]
+        with pytest.raises(ValueError, match=r"Column 'b' of .* has the dtype"):
+            read_table(path, target="y", categorical=["c"])
+
     @pytest.mark.parametrize(
         ("cells", "labels"),
         [
@@ -89,7 +103,7 @@ class TestCsv:
             ("a,b\n", {}, r"data\.csv has no rows"),
             ("a,b\n1,2\n1,2,3\n", {}, r"data\.csv is not a valid CSV file: .*Expected 2 columns, got 3"),
             ("a,a\n1,2\n", {}, r"data\.csv must have unique column names; 'a' occurs more than once"),
-            ("a,b\n1,x\n", {}, r"Column 'b' of .*data\.csv has the dtype String, .*encode"),
+            ("a,b\n1,x\n", {}, r"Column 'b' of .*data\.csv has the dtype String, .*Encode"),
             ("a,b\n1,inf\n", {}, r"contains infinity .* in column 'b'"),
             (b"a,b\n1,\xe9\n", {}, r"data\.csv is not text in the encoding utf-8"),
             (b"\xe9,b\n1,2\n", {}, r"data\.csv is not text in the encoding utf-8"),

@@ -15,7 +15,8 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
-from abc_plugins.data.tables import encode_labels, read_features, read_labels, read_weights
+from abc_plugins.data.labels import encode_labels, read_labels
+from abc_plugins.data.tables import read_features, read_weights
 
 COLUMNS = {"a": [1, 2, 3, 4], "b": [0.5, None, 2.5, 3.5], "c": [True, False, None, True]}
 EXPECTED = np.array([[1, 0.5, 1], [2, np.nan, 0], [3, 2.5, np.nan], [4, 3.5, 1]])
@@ -132,7 +133,7 @@ def test_names_that_are_no_strings_are_no_names() -> None:
 
 BAD_COLUMNS = {
     "string": (pd.DataFrame({"n": [1], "s": ["x"]}), "'s'", "str"),
-    "object": (pd.DataFrame({"s": np.array([1, None], dtype=object)}), "'s'", "object"),
+    "object": (pd.DataFrame({"s": np.array([1, "x"], dtype=object)}), "'s'", "object"),
     "category": (pd.DataFrame({"s": pd.Categorical(["u", "v"])}), "'s'", "categorical"),
     "date": (pd.DataFrame({"s": pd.to_datetime(["2020-01-01"])}), "'s'", "datetime"),
     "duration": (pd.DataFrame({"s": pd.to_timedelta([1], unit="s")}), "'s'", "duration"),
@@ -148,7 +149,12 @@ def test_a_column_that_is_no_number_is_named(kind: str) -> None:
     table, column, dtype = BAD_COLUMNS[kind]
     with pytest.raises(ValueError, match=f"(?i)^Column {column} of X has the dtype {dtype}.*encode") as caught:
         read_features(table)
-    assert "categorical features are not supported yet" in str(caught.value)
+    assert "it is not among the categorical features" in str(caught.value)
+
+
+def test_objects_that_are_all_numbers_are_numbers() -> None:
+    table = pd.DataFrame({"s": np.array([1, None, 2.5, True, np.nan, np.float32(3)], dtype=object)})
+    np.testing.assert_array_equal(read_features(table).values[:, 0], [1, np.nan, 2.5, 1, np.nan, 3])
 
 
 @pytest.mark.parametrize(

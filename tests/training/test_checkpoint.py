@@ -288,7 +288,7 @@ OTHER = {
     "y": (lambda data: {"y": np.roll(data.y, 1)}, "y is not the same"),
     "labels": (lambda data: {"y": data.y + 1, "eval_set": []}, "y is not the same"),
     "rows": (lambda data: {"X": data.X[1:], "y": data.y[1:], "weights": data.weights[1:]}, "X is not the same"),
-    "weights": (lambda data: {"weights": 2 * data.weights}, r"the sample weights \(with class_weight\) is not the"),
+    "weights": (lambda data: {"weights": data.weights**2}, r"the sample weights \(with class_weight\) is not the"),
     "class_weight": (lambda _: {"class_weight": "balanced"}, r"the sample weights \(with class_weight\) is not the"),
     "no eval_set": (lambda _: {"eval_set": []}, "the names of the evaluation sets was"),
     "eval_set": (lambda data: {"eval_set": [(data.X_test, np.zeros(len(data.X_test), int))]}, r"eval_set\[0\] is not"),

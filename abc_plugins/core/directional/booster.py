@@ -56,7 +56,7 @@ class DirectionalBooster:
         n_classes = data.n_classes
         self.schedule = DirectionSchedule(
             n_classes,
-            trees_per_round=settings.trees_per_round or default_trees_per_round(n_classes),
+            trees_per_round=settings.trees_per_round or default_trees_per_round(data.n_samples, n_classes),
             search=settings.search,
             gap=settings.gap,
             warmup=settings.warmup,

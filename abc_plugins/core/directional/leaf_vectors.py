@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
-from abc_plugins.core.runtime.jit import kernel, part_of_kernel
+from abc_plugins.core.runtime.jit import kernel, part_of_kernel, summing_kernel
 from abc_plugins.core.runtime.parallel import Workers
 
 LEAST_PROBABILITY = 1e-290
@@ -25,7 +25,7 @@ _LARGEST_EXPONENT = 300.0
 """A larger step, up or down, could leave the range of a float64."""
 
 _LANES = 4
-"""Rows of probabilities have a multiple of so many entries, so that their sums have as many parts."""
+"""Rows of probabilities have a multiple of so many entries: whole vector registers."""
 
 _MOST_CHUNKS = 16
 _ROWS_PER_CHUNK = 2**14
@@ -188,28 +188,24 @@ class ProbabilityRows:
 @part_of_kernel
 def _move_row(row, growth):
     """Multiply a row of probabilities by `growth`, and normalise it."""
+    total = 0.0
     for k in range(row.size):
-        row[k] *= growth[k]
-    # Four sums that do not wait for each other; LLVM may not change the order of additions by itself.
-    t0 = t1 = t2 = t3 = 0.0
-    for k in range(0, row.size, 4):
-        t0 += row[k]
-        t1 += row[k + 1]
-        t2 += row[k + 2]
-        t3 += row[k + 3]
-    scale = 1.0 / ((t0 + t1) + (t2 + t3))
+        product = row[k] * growth[k]
+        row[k] = product
+        total += product
+    scale = 1.0 / total
     for k in range(row.size):
         row[k] = max(row[k] * scale, LEAST_PROBABILITY)
 
 
-@kernel
+@summing_kernel
 def _move(rows, growth, waiting, first, last):
     """Let a tree act on the samples first..last - 1."""
     for i in range(first, last):
         _move_row(rows[i], growth[waiting[i]])
 
 
-@kernel
+@summing_kernel
 def _sum_leaves(rows, labels, weights, waiting, growth, leaves, sums, first, last):
     """Let the tree before act on the samples first..last - 1, and sum r - p and p (1 - p) in every leaf."""
     sums[:] = 0.0
@@ -257,7 +253,7 @@ def _set_growth(values, growth):
             growth[leaf, k] = np.exp(values[leaf, k])
 
 
-@kernel
+@summing_kernel
 def _derive(rows, labels, weights, waiting, growth, directions, z, h, class_losses, first, last):
     """Let the tree before act on the samples first..last - 1; their losses, and derivatives along the directions."""
     class_losses[:] = 0.0
@@ -265,27 +261,18 @@ def _derive(rows, labels, weights, waiting, growth, directions, z, h, class_loss
         row = rows[i]
         if waiting.size > 0:
             _move_row(row, growth[waiting[i]])
-        weight, label, n_classes = weights[i], labels[i], row.size
+        weight, label = weights[i], labels[i]
         class_losses[label] -= weight * np.log(row[label])
         for t in range(directions.shape[0]):
             # In units of v - v[label], which loses no digits where the label is almost certain.
             direction = directions[t]
             at_label = direction[label]
-            m0 = m1 = m2 = m3 = 0.0
-            q0 = q1 = q2 = q3 = 0.0
-            for k in range(0, n_classes, 4):
-                d0 = direction[k] - at_label
-                d1 = direction[k + 1] - at_label
-                d2 = direction[k + 2] - at_label
-                d3 = direction[k + 3] - at_label
-                m0 += row[k] * d0
-                m1 += row[k + 1] * d1
-                m2 += row[k + 2] * d2
-                m3 += row[k + 3] * d3
-                q0 += row[k] * d0 * d0
-                q1 += row[k + 1] * d1 * d1
-                q2 += row[k + 2] * d2 * d2
-                q3 += row[k + 3] * d3 * d3
-            mean = (m0 + m1) + (m2 + m3)
+            mean = 0.0
+            square = 0.0
+            for k in range(row.size):
+                difference = direction[k] - at_label
+                product = row[k] * difference
+                mean += product
+                square += product * difference
             z[t, i] = -weight * mean
-            h[t, i] = weight * max((q0 + q1) + (q2 + q3) - mean * mean, 0.0)
+            h[t, i] = weight * max(square - mean * mean, 0.0)

@@ -19,13 +19,18 @@ from abc_plugins.core.runtime.checks import check_integer
 from abc_plugins.core.schedule import CLASSIC, check_search
 
 _CLASSES_PER_TREE = 4
-_MOST_TREES = 16
-"""A round has one tree for so many classes, but not too many: they are all grown from the same probabilities."""
+_FEWEST_TREES, _MOST_TREES = 2, 8
+_ROWS_WORTH_SEVERAL_TREES = 8192
+"""With fewer samples a tree is grown before another thread has woken up, and trees grown one at a time learn a little more."""
+
+_ROUNDS_PER_DRAW = 16
 
 
-def default_trees_per_round(n_classes: int) -> int:
-    """Trees of a round: as many as make about 300 rounds enough for any number of classes."""
-    return max(1, min(round(n_classes / _CLASSES_PER_TREE), _MOST_TREES))
+def default_trees_per_round(n_samples: int, n_classes: int) -> int:
+    """Trees of a round: one for few samples, else enough for several threads, and the more the more classes."""
+    if n_samples < _ROWS_WORTH_SEVERAL_TREES:
+        return 1
+    return max(_FEWEST_TREES, min(round(n_classes / _CLASSES_PER_TREE), _MOST_TREES))
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,7 @@ class DirectionSchedule:
         self._seed = check_integer("seed", seed, minimum=0)
         self.n_rounds = 0
         self._kept: Floats | None = None
+        self._drawn_block, self._drawn = -1, np.empty(0)
 
     @property
     def bases(self) -> tuple[int, ...]:
@@ -113,8 +119,15 @@ class DirectionSchedule:
 
     def draw(self, round_index: int) -> Floats:
         """Candidates of a search: Gaussian, with a mean of 0 and a mean square of 1 over the classes."""
-        random = np.random.default_rng([self._seed, round_index])
-        shape = (self.n_candidates, self.trees_per_round, self.n_classes)
+        block, place = divmod(round_index, _ROUNDS_PER_DRAW)
+        if block != self._drawn_block:
+            self._drawn_block, self._drawn = block, self._draw_block(block)
+        return self._drawn[place]
+
+    def _draw_block(self, block: int) -> Floats:
+        """The candidates of some rounds: drawn together, as each draw takes time in Python."""
+        random = np.random.default_rng([self._seed, block])
+        shape = (_ROUNDS_PER_DRAW, self.n_candidates, self.trees_per_round, self.n_classes)
         directions = random.standard_normal(shape)
         directions -= directions.mean(axis=-1, keepdims=True)
         return directions / np.sqrt((directions**2).mean(axis=-1, keepdims=True))

@@ -1,4 +1,9 @@
-"""The shape of directional trees, chosen from the data."""
+"""The shape of directional trees, chosen from the data.
+
+Symmetric trees are the better ones on small data: each split is supported by all samples. They lose where there is little to
+choose from, so that a tree has to split different parts of the data in different places, and on large data, where that
+costs nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +12,17 @@ from dataclasses import replace
 from abc_plugins.core.settings import Settings
 from abc_plugins.core.trees.training_data import TrainingData
 
+_FEW_SPLITS = 64
+"""Possible splits of all features together: no more than a symmetric tree has leaves."""
+
+_MANY_ROWS = 2**15
+
 
 def choose_shape(data: TrainingData, settings: Settings) -> Settings:
     """Put "best-first" or "symmetric" in place of "auto"."""
     if settings.tree_shape != "auto":
         return settings
-    return replace(settings, tree_shape="symmetric")
+    columns = data.columns
+    n_splits = int((columns.n_bins + columns.has_missing - 1).sum())
+    best_first = n_splits < _FEW_SPLITS or data.n_samples > _MANY_ROWS
+    return replace(settings, tree_shape="best-first" if best_first else "symmetric")

@@ -1,7 +1,7 @@
 """The header of a model file: strict JSON, with explicit forms for what JSON cannot hold.
 
 Numbers that are not finite are stored as {"$float": "nan"}, dicts whose keys are not all strings as
-{"$items": [[key, value], ...]}, and the classes with their NumPy dtype.
+{"$items": [[key, value], ...]}, and the classes and the levels of categorical features with their NumPy dtype.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ MAX_HEADER_BYTES = 2**25
 
 _MAX_CONTAINERS = 2**20
 """Brackets in a header: a list or dict of nothing takes three bytes of text, but some hundred of memory."""
+
+MAX_CATEGORIES = 254
+"""Numbers of the categories of a feature."""
 
 _MAX_FEATURES = 2**24
 _MAX_START = 1e6
@@ -47,8 +50,13 @@ def encode_header(header: Mapping[str, Any]) -> bytes:
     TypeError, ValueError
         For what cannot be stored, naming where it is.
     """
-    plain = {name: value for name, value in header.items() if name != "classes"}
-    return encode_values(plain, classes=_encode_classes(header["classes"]))
+    plain = {name: value for name, value in header.items() if name not in ("classes", "categories")}
+    special: dict[str, Any] = {"classes": _encode_classes(header["classes"])}
+    if header.get("categories"):
+        special["categories"] = [
+            {**entry, "levels": _encode_classes(entry["levels"])} for entry in header["categories"]
+        ]
+    return encode_values(plain, **special)
 
 
 def decode_header(text: bytes) -> dict[str, Any]:
@@ -62,6 +70,8 @@ def decode_header(text: bytes) -> dict[str, Any]:
     if "classes" not in header:
         raise ModelFormatError("the header must be an object with classes.")
     header["classes"] = _decode_classes(header["classes"])
+    if "categories" in header:
+        header["categories"] = _decode_categories(header["categories"])
     return header
 
 
@@ -115,8 +125,10 @@ def check_header(header: Mapping[str, Any], n_rounds: int) -> None:
     ----------
     header : mapping
         "classes": array of at least two distinct labels. "n_features": int. "base_classes": the base class of every
-        round, -1 for none. "start_scores", if there: a number for every class. "feature_names", if there: None or distinct strings, one per feature. "train_loss", if
-        there: a number for every round.
+        round, -1 for none. "start_scores", if there: a number for every class. "feature_names", if there: None or
+        distinct strings, one per feature. "categories", if there: for every categorical feature, in their order, a
+        dict of its index "feature", its distinct "levels", an array, and whether there are "other" levels.
+        "train_loss", if there: a number for every round.
     n_rounds : int
 
     Raises
@@ -137,6 +149,8 @@ def check_header(header: Mapping[str, Any], n_rounds: int) -> None:
         names = _as_list(header["feature_names"], n_features) or []
         distinct = {name for name in names if isinstance(name, str)}
         _require(len(distinct) == n_features, f"feature_names must be {n_features} distinct strings")
+    if "categories" in header:
+        _check_categories(header["categories"], n_features)
     if "start_scores" in header:
         scores = _as_list(header["start_scores"], classes.size) or [math.nan]
         small = all(isinstance(score, float | int) and abs(score) <= _MAX_START for score in scores)
@@ -145,6 +159,18 @@ def check_header(header: Mapping[str, Any], n_rounds: int) -> None:
         losses = _as_list(header["train_loss"], n_rounds)
         numbers = all(isinstance(loss, float | int) for loss in losses or ())
         _require(losses is not None and numbers, f"train_loss must be a number for each of {n_rounds} rounds")
+
+
+def _check_categories(categories: list[dict[str, Any]], n_features: int) -> None:
+    features = [entry["feature"] for entry in categories]
+    in_range = all(_is_integer(feature, 0, n_features - 1) for feature in features)
+    _require(in_range and features == sorted(set(features)), "categories must name features, each once and in order")
+    for entry in categories:
+        levels, other = entry["levels"], entry["other"]
+        _require(isinstance(other, bool), "categories must say by a boolean whether there are other levels")
+        most = MAX_CATEGORIES - other
+        _require(levels.size <= most, f"categories must have at most {most} levels of a feature")
+        _require(len(set(levels.tolist())) == levels.size, "the levels of a categorical feature must be distinct")
 
 
 def _require(condition: bool, message: str) -> None:
@@ -298,6 +324,17 @@ def _decode_classes(stored: Any) -> AnyArray:
     classes = np.empty(len(labels), dtype=dtype)
     classes[:] = labels
     return classes
+
+
+def _decode_categories(stored: Any) -> list[dict[str, Any]]:
+    if not isinstance(stored, list):
+        raise ModelFormatError("categories must be a list.")
+    categories = []
+    for entry in stored:
+        if not isinstance(entry, dict) or set(entry) != {"feature", "levels", "other"}:
+            raise ModelFormatError("categories must have a feature, levels and other each.")
+        categories.append({**entry, "levels": _decode_classes(entry["levels"])})
+    return categories
 
 
 def _fits(label: Any, dtype: np.dtype[Any]) -> bool:

@@ -27,8 +27,17 @@ if TYPE_CHECKING:
 _ROWS_PER_COPY = 64 * ROWS_PER_BLOCK
 """Rows that are brought into the kernels' layout at a time, where they are not in it already."""
 
-_ROWS_AT_ONCE = 64
-"""Rows that go through a tree together; with fewer rows than that they are walked down one by one."""
+_ROWS_AT_ONCE = 256
+"""Rows that go through a tree together: many, so that its values are read from memory once for all of them."""
+
+_VALUES_AT_ONCE = 2**15
+"""With many features fewer rows, so that their values stay in the cache."""
+
+_FEWEST_ROWS = 64
+"""Fewer rows than that are walked down one by one."""
+
+_FEW_TREES = 16
+"""To plan how blocks of rows go through so few trees, as those of one round, takes longer than it saves."""
 
 _MOST_LEAVES = 64
 """Bits of a word."""
@@ -104,7 +113,7 @@ def add_tree_scores(
     """
     first_tree, last_tree = int(trees.round_start[first_round]), int(trees.round_start[last_round])
     nodes = Nodes(*(getattr(trees, name) for name in Nodes._fields))
-    if X.shape[0] >= _ROWS_AT_ONCE:
+    if X.shape[0] >= _FEWEST_ROWS and last_tree - first_tree > _FEW_TREES:
         add_blocks = partial(_add_blocks, nodes, _make_plan(nodes, first_tree, last_tree), first_tree, last_tree)
     else:
         add_blocks = partial(_walk_blocks, nodes, first_tree, last_tree)
@@ -155,8 +164,19 @@ def _walk_blocks(nodes, first_tree, last_tree, X, scores, first_block, last_bloc
         start = block * ROWS_PER_BLOCK
         stop = min(start + ROWS_PER_BLOCK, X.shape[0])
         for t in range(first_tree, last_tree):
+            first = nodes.class_start[t]
+            width = nodes.class_start[t + 1] - first
+            is_full = width == scores.shape[1] and width > 2
             for i in range(start, stop):
-                _add_values(nodes, t, _walk_down(nodes, t, X, i), scores, i)
+                row = _walk_down(nodes, t, X, i)
+                if is_full:  # all classes, in their order
+                    value = nodes.value_start[t] + row * width
+                    leaf = nodes.values[value : value + width]
+                    sums = scores[i]
+                    for k in range(sums.size):
+                        sums[k] += leaf[k]
+                else:
+                    _add_values(nodes, t, row, scores, i)
 
 
 @part_of_kernel
@@ -247,7 +267,7 @@ def _number_leaves(nodes, root, masks, leaf_row, stack):
 
 @kernel
 def _add_blocks(nodes, plan, first_tree, last_tree, X, scores, first_block, last_block):
-    """Add trees first_tree..last_tree to the scores of some blocks of rows, `_ROWS_AT_ONCE` rows together."""
+    """Add trees first_tree..last_tree to the scores of some blocks of rows, many rows together."""
     node_start, threshold, missing_left, left_set = (
         nodes.node_start,
         nodes.threshold,
@@ -256,12 +276,14 @@ def _add_blocks(nodes, plan, first_tree, last_tree, X, scores, first_block, last
     )
     way, column, mask, leaf_row = plan.way, plan.column, plan.mask, plan.leaf_row
     first_node = node_start[first_tree]
-    values = np.empty((plan.used.size, _ROWS_AT_ONCE))
-    words = np.empty(_ROWS_AT_ONCE, dtype=np.uint64)
-    leaves = np.empty(_ROWS_AT_ONCE, dtype=np.int64)
+    n_used = plan.used.size
+    at_once = max(_FEWEST_ROWS, min(_ROWS_AT_ONCE, _VALUES_AT_ONCE // max(n_used, 1)))
+    values = np.empty((n_used, at_once))
+    words = np.empty(at_once, dtype=np.uint64)
+    leaves = np.empty(at_once, dtype=np.int64)
     last_row = min(last_block * ROWS_PER_BLOCK, X.shape[0])
-    for start in range(first_block * ROWS_PER_BLOCK, last_row, _ROWS_AT_ONCE):
-        n = min(_ROWS_AT_ONCE, last_row - start)
+    for start in range(first_block * ROWS_PER_BLOCK, last_row, at_once):
+        n = min(at_once, last_row - start)
         _turn(X, plan.used, start, n, values)
         for t in range(first_tree, last_tree):
             root = node_start[t]
@@ -304,7 +326,7 @@ def _turn(X, used, start, n, values):
     for i in range(n):
         for j in range(used.size):
             values[j, i] = X[start + i, used[j]]
-    for i in range(n, _ROWS_AT_ONCE):
+    for i in range(n, values.shape[1]):
         values[:, i] = 0.0
 
 
@@ -312,10 +334,10 @@ def _turn(X, used, start, n, values):
 def _look_up_level(values, column, threshold, missing_left, leaves):
     """Append the bit of one level to the numbers of the leaves; a comparison with NaN is false."""
     if missing_left:
-        for i in range(_ROWS_AT_ONCE):
+        for i in range(leaves.size):
             leaves[i] = 2 * leaves[i] + (values[column, i] > threshold)
     else:
-        for i in range(_ROWS_AT_ONCE):
+        for i in range(leaves.size):
             leaves[i] = 2 * leaves[i] + 1 - (values[column, i] <= threshold)
 
 
@@ -323,10 +345,10 @@ def _look_up_level(values, column, threshold, missing_left, leaves):
 def _strike_out(values, column, threshold, missing_left, mask, words):
     """Apply the mask to the rows that go right; as a comparison with NaN is false, missing values need no test."""
     if missing_left:
-        for i in range(_ROWS_AT_ONCE):
+        for i in range(words.size):
             words[i] &= mask if values[column, i] > threshold else _ALL_LEAVES
     else:
-        for i in range(_ROWS_AT_ONCE):
+        for i in range(words.size):
             words[i] &= _ALL_LEAVES if values[column, i] <= threshold else mask
 
 
@@ -342,11 +364,13 @@ def _add_leaves(nodes, t, leaves, n, start, scores):
             value = value_start + 2 * leaves[i]
             scores[start + i, k] += values[value]
             scores[start + i, b] += values[value + 1]
-    elif width == scores.shape[1]:  # all classes, in their order: see `check_trees`
+    elif width == scores.shape[1]:  # all classes, in their order, see `check_trees`
         for i in range(n):
+            row = scores[start + i]
             value = value_start + leaves[i] * width
-            for k in range(width):
-                scores[start + i, k] += values[value + k]
+            leaf = values[value : value + width]
+            for k in range(row.size):
+                row[k] += leaf[k]
     else:
         for i in range(n):
             _add_values(nodes, t, leaves[i], scores, start + i)

@@ -35,13 +35,24 @@ _STAMP = _stamp_of_kernels()
 
 def kernel(function: Kernel) -> Kernel:
     """Compile `function` on first use, without the GIL, and keep the machine code on disk where possible."""
-    dispatcher = numba.njit(nogil=True, error_model="numpy")(function)
+    return _cached(numba.njit(nogil=True, error_model="numpy")(function))
+
+
+def summing_kernel(function: Kernel) -> Kernel:
+    """Compile `function` likewise, and let LLVM change the order of additions, so that sums over a row are vectorised.
+
+    The order depends on the machine, but neither on the data nor on the number of threads.
+    """
+    return _cached(numba.njit(nogil=True, error_model="numpy", fastmath={"reassoc", "nsz"})(function))
+
+
+def _cached(dispatcher: Any) -> Kernel:
     # Without a folder that can be written to - next to the source, NUMBA_CACHE_DIR or the user's cache - there is none.
     with contextlib.suppress(RuntimeError):
         dispatcher.enable_caching()
         _invalidate_on_any_source_change(dispatcher._cache._cache_file)
     _tell_of_compilation(dispatcher)
-    return dispatcher
+    return dispatcher  # type: ignore[no-any-return]
 
 
 def part_of_kernel(function: Kernel) -> Kernel:

@@ -21,6 +21,15 @@ _MOST_BINS = 255
 """Every category has a bin of its own, whatever `max_bins` says."""
 
 
+_FEWEST_BINS = 64
+_ROWS_PER_BIN = 64
+
+
+def default_max_bins(n_samples: int) -> int:
+    """Bins that so many samples are worth: finer ones make small data slower, and no better."""
+    return max(_FEWEST_BINS, min(n_samples // _ROWS_PER_BIN, _MOST_BINS))
+
+
 @dataclass(frozen=True)
 class FeatureBins:
     """The bins of one feature.

@@ -193,10 +193,11 @@ class RoundGrower:
                 for t in range(*lot):
                     work.rows[: sample.size], work.rows[sample.size :] = sample, others
                     teams[thread].grow(probabilities, sample.size, trees, t, t + 1)
-                    send_down(
-                        data.columns, trees.nodes[t], trees.n_nodes[t], work.rows[sample.size :], work.rows_aside,
-                        units, rules, work.order, trees.leaf_ids[t],
-                    )  # fmt: skip
+                    if self._depth is None:  # symmetric trees know the leaves of all samples
+                        send_down(
+                            data.columns, trees.nodes[t], trees.n_nodes[t], work.rows[sample.size :], work.rows_aside,
+                            units, rules, work.order, trees.leaf_ids[t],
+                        )  # fmt: skip
             if after_each is not None:
                 after_each(*lot)
 
@@ -272,9 +273,9 @@ class RoundGrower:
         sets: list[AnyArray] = []
         set_start = [0]
         for t, first, stop in zip(tree, node_start[:-1], node_start[1:], strict=True):
-            features = split_feature[first:stop]
+            inner = np.flatnonzero(split_feature[first:stop] != LEAF) + first
             rows: dict[tuple[int, int], int] = {}  # nodes that split alike share a set
-            for node in np.flatnonzero(self._is_sorted[t][features] & (features != LEAF)) + first:
+            for node in inner[self._is_sorted[t][split_feature[inner]]]:
                 split = int(split_feature[node]), int(bins[node])
                 if split not in rows:
                     rows[split] = len(rows)

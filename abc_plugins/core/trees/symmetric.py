@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from abc_plugins.core.runtime.jit import kernel, part_of_kernel
-from abc_plugins.core.trees.best_first import partition, set_leaf, sum_cells, write_leaf_ids
-from abc_plugins.core.trees.categories import places_of, put_in_order, sort_categories
+from abc_plugins.core.trees.best_first import partition, set_leaf, sum_cells
+from abc_plugins.core.trees.categories import places_of, sort_categories
 from abc_plugins.core.trees.columns import STORED
 from abc_plugins.core.trees.fixedpoint import scale_derivatives, to_float
 from abc_plugins.core.trees.histogram import build_histogram, subtract_histogram
@@ -37,7 +37,7 @@ def grow_symmetric_trees(columns, units, n_rows, rules, work, trees, depth, firs
     trees : RoundTrees
         Those from `first` to `last` - 1 are filled in.
     depth : int
-        Most levels of splits.
+        Most levels of splits, at least 1.
     first, last : int
     """
     for t in range(first, last):
@@ -46,48 +46,53 @@ def grow_symmetric_trees(columns, units, n_rows, rules, work, trees, depth, firs
             for j in range(n_rows):
                 work.rows[j] = j
         trees.n_nodes[t] = _grow_tree(
-            columns, n_rows, trees.usable[t], trees.sorts[t], depth, rules, work, trees.nodes[t], trees.leaf_ids[t]
+            columns, units, n_rows, trees.usable[t], trees.sorts[t], depth, rules, work, trees.nodes[t], trees.leaf_ids[t]
         )
         for place in range(trees.places.shape[1]):
             trees.places[t, place] = work.order.place_of[place]
 
 
 @part_of_kernel
-def _grow_tree(columns, n_rows, usable, sorts, depth, rules, work, nodes, leaf_ids):
+def _grow_tree(columns, units, n_rows, usable, sorts, depth, rules, work, nodes, leaf_ids):
     z, wh = sum_cells(work.cells, work.rows[:n_rows])
     set_leaf(nodes, np.int64(0), np.int64(0), n_rows, z, wh, rules)
     nodes[0].histogram = 0
-    if depth > 0:
-        hist = work.histograms[0]
-        build_histogram(columns, work.rows[:n_rows], work.cells, work.joint_sums, hist)
-        sort_categories(work.order, sorts, columns.first_cell, columns.n_bins, hist, rules, work.cell_units[1])
+    hist = work.histograms[0]
+    build_histogram(columns, work.rows[:n_rows], work.cells, work.joint_sums, hist)
+    sort_categories(work.order, sorts, columns.first_cell, columns.n_bins, hist, rules, work.cell_units[1])
     n_histograms = 1
-    first = 0
+    n_levels = 0
     for level in range(depth):
-        stop = 2 * first + 1
-        feature, bin_, missing_left = _find_level_split(columns, nodes, first, stop, usable, rules, work)
+        first = 2**level - 1
+        feature, bin_, missing_left = _find_level_split(columns, nodes, first, 2 * first + 1, usable, rules, work)
         if feature < 0:
             break
-        for i in range(first, stop):
+        n_levels += 1
+        for i in range(first, 2 * first + 1):
             _split_node(columns, nodes, i, feature, bin_, missing_left, rules, work)
-            if level + 1 < depth:
+            if n_levels < depth:  # the leaves of the last level need no samples
+                _part_samples(columns, nodes, i, work)
                 n_histograms = _make_histograms(columns, nodes, i, n_histograms, usable, work)
-        first = stop
-    n_nodes = 2 * first + 1
-    write_leaf_ids(nodes, n_nodes, work.rows, np.int64(0), n_rows, leaf_ids)
+    _look_up_leaves(columns, nodes, n_levels, work.order, leaf_ids)
+    n_nodes = 2 ** (n_levels + 1) - 1
+    if n_rows < units.size:
+        _weigh_nodes(nodes, n_nodes, units, leaf_ids, rules)
     return n_nodes
 
 
 @kernel
 def _find_level_split(columns, nodes, first, stop, usable, rules, work):
     """Find the split with the largest gain over all nodes first..stop - 1 together; feature -1 if there is none."""
+    # Arrays are taken out of their tuples before the loops: inside, that counts references each time.
     first_cell, n_cells, n_bins = columns.first_cell, columns.n_cells, columns.n_bins
     has_missing, default_bin = columns.has_missing, columns.default_bin
     left_z, left_wh = work.thresholds.left_z, work.thresholds.left_wh
-    gains = work.level_gains
+    gains, histograms, order, is_sorted = work.level_gains, work.histograms, work.order, work.order.is_sorted
     h_unit = work.cell_units[1] if work.cell_units[1] > 0.0 else 1.0
     reg_lambda = min(rules.reg_lambda / h_unit, MOST_LAMBDA)
     min_hessian = np.int64(min(np.ceil(rules.min_hessian / h_unit), rules.hessian_mask))
+    # A child without samples gains nothing, so that it needs no rule.
+    is_unrestricted = reg_lambda > 0.0 and min_hessian <= 0 and rules.min_wh <= 1 << rules.hessian_bits
     floor = 0.0
     for i in range(first, stop):
         floor += _score(nodes[i].z, nodes[i].wh, rules, reg_lambda)
@@ -105,22 +110,18 @@ def _find_level_split(columns, nodes, first, stop, usable, rules, work):
             node_z, node_wh, histogram = nodes[i].z, nodes[i].wh, nodes[i].histogram
             if histogram == _NONE or node_wh - rules.min_wh < rules.min_wh:
                 continue
-            hist = work.histograms[histogram]
-            cell = np.int64(first_cell[f])
-            if work.order.is_sorted[f]:
-                put_in_order(work.order, f, hist, cell, n)
-                hist = work.order.cells
-                cell = np.int64(0)
             missing_z, missing_wh = _sum_from_left(
-                hist, cell, n_cells[f], n, default_bin[f], node_z, node_wh, left_z, left_wh
-            )
+                histograms[histogram], first_cell[f], n_cells[f], n, default_bin[f], is_sorted[f], order, f,
+                node_z, node_wh, left_z, left_wh,
+            )  # fmt: skip
             if has_missing[f]:
                 for b in range(n):
                     left_z[n + b] = left_z[b] + missing_z
                     left_wh[n + b] = left_wh[b] + missing_wh
-            _add_gains(
-                left_z[:n_gains], left_wh[:n_gains], node_z, node_wh, rules, reg_lambda, min_hessian, gains[:n_gains]
-            )
+            if is_unrestricted:
+                _add_free_gains(left_z, left_wh, n_gains, node_z, node_wh, rules, reg_lambda, gains)
+            else:
+                _add_gains(left_z, left_wh, n_gains, node_z, node_wh, rules, reg_lambda, min_hessian, gains)
         for b in range(n_gains):
             if gains[b] > floor:
                 floor = gains[b] * (1.0 + TIE)
@@ -137,11 +138,20 @@ def _score(z, wh, rules, reg_lambda):
     return to_float(z) * to_float(z) / below if below > 0.0 else 0.0
 
 
-@part_of_kernel
-def _sum_from_left(hist, first_cell, n_cells, n_bins, default_bin, node_z, node_wh, left_z, left_wh):
-    """Write the sums up to every bin of present values; return those of missing values."""
+@kernel
+def _sum_from_left(hist, first_cell, n_cells, n_bins, default_bin, is_sorted, order, f, node_z, node_wh, left_z, left_wh):
+    """Write the sums up to every bin of present values, in the order of the tree; return those of missing values."""
     z = np.int64(0)
     wh = np.int64(0)
+    if is_sorted:
+        start, bin_at = order.start[f], order.bin_at
+        for place in range(n_bins):
+            cell = first_cell + bin_at[start + place]
+            z += hist[cell, 0]
+            wh += hist[cell, 1]
+            left_z[place] = z
+            left_wh[place] = wh
+        return node_z - z, node_wh - wh
     if default_bin == STORED:
         for b in range(n_bins):
             z += hist[first_cell + b, 0]
@@ -170,12 +180,12 @@ def _sum_from_left(hist, first_cell, n_cells, n_bins, default_bin, node_z, node_
 
 
 @part_of_kernel
-def _add_gains(left_z, left_wh, node_z, node_wh, rules, reg_lambda, min_hessian, gains):
+def _add_gains(left_z, left_wh, n_gains, node_z, node_wh, rules, reg_lambda, min_hessian, gains):
     """Add what every threshold gains in one node; LLVM vectorises this loop."""
     z_sum = to_float(node_z)
     below = to_float(node_wh & rules.hessian_mask)
     node_score = _score(node_z, node_wh, rules, reg_lambda)
-    for b in range(gains.size):
+    for b in range(n_gains):
         wh = left_wh[b]
         right_wh = node_wh - wh
         left_sum = to_float(left_z[b])
@@ -199,26 +209,39 @@ def _add_gains(left_z, left_wh, node_z, node_wh, rules, reg_lambda, min_hessian,
 
 
 @part_of_kernel
-def _split_node(columns, nodes, i, feature, bin_, missing_left, rules, work):
-    """Split node `i` into its two children."""
+def _add_free_gains(left_z, left_wh, n_gains, node_z, node_wh, rules, reg_lambda, gains):
+    """Add what every threshold gains in one node, where every split is allowed and no denominator can vanish."""
+    z_sum = to_float(node_z)
+    below = to_float(node_wh & rules.hessian_mask) + 2.0 * reg_lambda
+    node_score = _score(node_z, node_wh, rules, reg_lambda)
+    for b in range(n_gains):
+        left_sum = to_float(left_z[b])
+        right_sum = z_sum - left_sum
+        left_below = to_float(left_wh[b] & rules.hessian_mask) + reg_lambda
+        right_below = below - left_below
+        score = (left_sum * left_sum * right_below + right_sum * right_sum * left_below) / (left_below * right_below)
+        gains[b] += score - node_score
+
+
+@part_of_kernel
+def _split_node(columns, nodes, i, f, bin_, missing_left, rules, work):
+    """Make the children of node `i`, with the sums that its histogram tells."""
     node = nodes[i]
-    start, stop = node.start, node.stop
-    n_left = np.int64(0)
-    if stop > start:
-        n_left = partition(
-            columns.codes[feature],
-            bin_,
-            columns.has_missing[feature] and missing_left,
-            columns.n_bins[feature],
-            places_of(work.order, feature, columns.n_bins[feature]),
-            work.rows[start:stop],
-            work.rows_aside,
-        )
-    middle = start + n_left
-    z, wh = sum_cells(work.cells, work.rows[start:middle])
+    z = np.int64(0)
+    wh = np.int64(0)
+    if node.histogram != _NONE:
+        left_z, left_wh = work.thresholds.left_z, work.thresholds.left_wh
+        missing_z, missing_wh = _sum_from_left(
+            work.histograms[node.histogram], columns.first_cell[f], columns.n_cells[f], np.int64(columns.n_bins[f]),
+            columns.default_bin[f], work.order.is_sorted[f], work.order, f, node.z, node.wh, left_z, left_wh,
+        )  # fmt: skip
+        z = left_z[bin_] + (missing_z if missing_left else np.int64(0))
+        wh = left_wh[bin_] + (missing_wh if missing_left else np.int64(0))
     left = 2 * i + 1
-    set_leaf(nodes, left, start, middle, z, wh, rules)
-    set_leaf(nodes, left + 1, middle, stop, node.z - z, node.wh - wh, rules)
+    set_leaf(nodes, left, node.start, node.start, z, wh, rules)
+    set_leaf(nodes, left + 1, node.stop, node.stop, node.z - z, node.wh - wh, rules)
+    nodes[left].histogram = _NONE
+    nodes[left + 1].histogram = _NONE
     h_unit = work.cell_units[1] if work.cell_units[1] > 0.0 else 1.0
     reg_lambda = min(rules.reg_lambda / h_unit, MOST_LAMBDA)
     gain = (
@@ -227,11 +250,62 @@ def _split_node(columns, nodes, i, feature, bin_, missing_left, rules, work):
         - _score(node.z, node.wh, rules, reg_lambda)
     )
     node.gain = max(gain, 0.0) * (work.cell_units[0] * work.cell_units[0] / h_unit)
-    node.feature = feature
+    node.feature = f
     node.bin = bin_
     node.missing_left = missing_left
     node.left = left
     node.right = left + 1
+
+
+@part_of_kernel
+def _part_samples(columns, nodes, i, work):
+    """Give the samples of node `i` to its children."""
+    node = nodes[i]
+    start, stop, f = node.start, node.stop, node.feature
+    if stop > start:
+        nodes[node.left].stop = nodes[node.right].start = start + partition(
+            columns.codes[f],
+            np.int64(node.bin),
+            columns.has_missing[f] and node.missing_left,
+            columns.n_bins[f],
+            places_of(work.order, f, columns.n_bins[f]),
+            work.rows[start:stop],
+            work.rows_aside,
+        )
+
+
+@part_of_kernel
+def _look_up_leaves(columns, nodes, n_levels, order, leaf_ids):
+    """Leaf of every sample, whether the tree was grown from it or not; LLVM vectorises the loops."""
+    for i in range(leaf_ids.size):
+        leaf_ids[i] = 0
+    for level in range(n_levels):
+        node = nodes[2**level - 1]
+        f, last_left = node.feature, node.bin
+        codes = columns.codes[f]
+        missing_code = columns.n_bins[f]
+        if order.is_sorted[f]:
+            places = places_of(order, f, missing_code)
+            for i in range(leaf_ids.size):
+                is_left = node.missing_left if codes[i] == missing_code else places[codes[i]] <= last_left
+                leaf_ids[i] = 2 * leaf_ids[i] + 2 - is_left
+        else:
+            also_left = missing_code if columns.has_missing[f] and node.missing_left else last_left
+            for i in range(leaf_ids.size):
+                is_left = (codes[i] <= last_left) | (codes[i] == also_left)
+                leaf_ids[i] = 2 * leaf_ids[i] + 2 - is_left
+
+
+@part_of_kernel
+def _weigh_nodes(nodes, n_nodes, units, leaf_ids, rules):
+    """Weight of all samples in every node, not only of those that the tree was grown from."""
+    totals = np.zeros(n_nodes, dtype=np.int64)
+    for i in range(leaf_ids.size):
+        totals[leaf_ids[i]] += units[i]
+    for node in range(n_nodes - 1, 0, -1):
+        totals[(node - 1) // 2] += totals[node]
+    for node in range(n_nodes):
+        nodes[node].weight = totals[node] * rules.weight_per_unit
 
 
 @part_of_kernel
@@ -243,8 +317,6 @@ def _make_histograms(columns, nodes, i, n_histograms, usable, work):
     node = nodes[i]
     left = nodes[2 * i + 1]
     right = nodes[2 * i + 2]
-    left.histogram = _NONE
-    right.histogram = _NONE
     if node.stop > node.start:
         is_left_smaller = 2 * (left.stop - left.start) <= node.stop - node.start
         smaller = left if is_left_smaller else right

@@ -1,0 +1,192 @@
+"""Categorical features: which they are, their levels, and the numbers that trees know the levels by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from abc_plugins.core.model.header import MAX_CATEGORIES
+from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats
+from abc_plugins.core.runtime.checks import fail
+
+FROM_DTYPE = "from_dtype"
+MAX_LEVELS = MAX_CATEGORIES
+"""Levels of a feature that have a number of their own; if there are more, the last number is that of all others."""
+
+_ALLOWED = f'"{FROM_DTYPE}", None, or a list of column names, of column indices or of a boolean for every column'
+
+
+@dataclass(frozen=True)
+class Categories:
+    """The levels of the categorical features of a model.
+
+    Attributes
+    ----------
+    levels : tuple of array or None, one per feature
+        Levels in the order of their numbers 0, 1, ...; None for a feature that is not categorical.
+    has_other : array of bool, shape (n_features,)
+        Whether there were too many levels, so that the number behind those in `levels` is that of all others.
+    """
+
+    levels: tuple[AnyArray | None, ...]
+    has_other: Booleans
+
+    @property
+    def is_categorical(self) -> Booleans:
+        """Which features are categorical."""
+        return np.array([levels is not None for levels in self.levels], dtype=np.bool_)
+
+    @property
+    def any(self) -> bool:
+        """Whether there is a categorical feature."""
+        return any(levels is not None for levels in self.levels)
+
+    def encode(
+        self, values: AnyArray, found: Sequence[AnyArray | None] | None, names: Sequence[str] | None, input_name: str
+    ) -> None:
+        """Replace the indices of levels of a table by the numbers that the model knows them by, in place.
+
+        Levels that the model does not know become the number of all others if there is one, else NaN (missing).
+
+        Parameters
+        ----------
+        values : array of float64, shape (n_samples, n_features)
+        found : sequence of array or None, one per feature
+            The levels of the table, see `abc_plugins.data.tables.Features`; None if there are none at all.
+        names : sequence of str or None
+        input_name : str
+
+        Raises
+        ------
+        ValueError
+            If a column has strings where the model knows only numbers, or the other way round.
+        """
+        for f, levels in enumerate(found or ()):
+            if levels is None:
+                continue
+            column = f if names is None else repr(names[f])
+            self._check_kinds(f, levels, f"Column {column} of {input_name}")
+            places = np.where(np.isnan(values[:, f]), levels.size, values[:, f]).astype(np.intp)
+            values[:, f] = self._numbers(f, levels)[places]
+
+    def _numbers(self, f: int, levels: AnyArray) -> Floats:
+        """The number of every level of a table, and behind those of a missing value."""
+        known = self._index[f]
+        other = float(len(known)) if self.has_other[f] else np.nan
+        return np.array([*(known.get(level, other) for level in levels.tolist()), np.nan])
+
+    def _check_kinds(self, f: int, levels: AnyArray, where: str) -> None:
+        """Refuse levels that are all unknown and of another kind than those of the model: they were mistaken."""
+        if any(level in self._index[f] for level in levels.tolist()):
+            return
+        known = [isinstance(level, str) for level in self._index[f]]
+        found = [isinstance(level, str) for level in levels.tolist()]
+        if known and found and not set(known) & set(found):
+            raise ValueError(
+                f"{where} has {_kind(found)} ({_listed(levels.tolist())}), but the categories that the model knows are "
+                f"{_kind(known)} ({_listed(list(self._index[f]))}): none of its values is one of them."
+            )
+
+    @cached_property
+    def _index(self) -> list[dict[Any, float]]:
+        """Number of every level, for every feature."""
+        return [
+            {} if levels is None else {level: float(k) for k, level in enumerate(levels.tolist())}
+            for levels in self.levels
+        ]
+
+
+def no_categories(n_features: int) -> Categories:
+    """Make the categories of a model that has none."""
+    return Categories((None,) * n_features, np.zeros(n_features, dtype=np.bool_))
+
+
+def learn_categories(values: AnyArray, found: Sequence[AnyArray | None] | None, weights: Floats) -> Categories:
+    """Choose the levels that have a number of their own: those that occur, up to MAX_LEVELS.
+
+    If there are more, the most frequent (by total weight, then in their order) up to one fewer.
+
+    Parameters
+    ----------
+    values : array of shape (n_samples, n_features)
+        In categorical columns indices into `found`, NaN for missing.
+    found : sequence of array or None, one per feature
+        The levels of the table; None if there are none at all.
+    weights : array of shape (n_samples,)
+        All positive.
+    """
+    if found is None:
+        return no_categories(values.shape[1])
+    kept = [None if levels is None else _frequent(values[:, f], levels, weights) for f, levels in enumerate(found)]
+    return Categories(
+        tuple(None if one is None else one[0] for one in kept),
+        np.array([one is not None and one[1] for one in kept], dtype=np.bool_),
+    )
+
+
+def _frequent(column: Floats, levels: AnyArray, weights: Floats) -> tuple[AnyArray, bool]:
+    """Levels that get a number of their own, and whether there are others."""
+    there = ~np.isnan(column)
+    masses = np.bincount(column[there].astype(np.intp), weights=weights[there], minlength=levels.size)
+    present = np.flatnonzero(masses > 0)
+    if present.size <= MAX_LEVELS:
+        return levels[present], False
+    by_mass = present[np.argsort(-masses[present], kind="stable")]
+    return levels[np.sort(by_mass[: MAX_LEVELS - 1])], True
+
+
+# ------------------------------------------------------------------------------------------------ the parameter
+
+
+def check_categorical_features(value: Any) -> str | list[Any] | None:
+    """Check the parameter `categorical_features` as far as that is possible without data; sequences become lists."""
+    if value is None or (isinstance(value, str) and value == FROM_DTYPE):
+        return value
+    if isinstance(value, str | bytes | dict | set):
+        fail("categorical_features", value, _ALLOWED, ValueError if isinstance(value, str) else TypeError)
+    try:
+        items = np.asarray(value, dtype=object)
+    except ValueError:
+        fail("categorical_features", value, _ALLOWED)
+    if items.ndim != 1:
+        fail("categorical_features", value, _ALLOWED, TypeError if items.ndim == 0 else ValueError)
+    plain = [item.item() if isinstance(item, np.generic) else item for item in items.tolist()]
+    if not any(all(type(item) is kind for item in plain) for kind in (bool, int, str)):
+        fail("categorical_features", value, _ALLOWED, TypeError)
+    return plain
+
+
+def categorical_mask(chosen: Sequence[Any], names: Sequence[str] | None, n_features: int) -> Booleans:
+    """Which columns a list of names, indices or booleans stands for."""
+    name = "categorical_features"
+    items = list(chosen)
+    if items and all(isinstance(item, bool | np.bool_) for item in items):
+        if len(items) != n_features:
+            fail(name, f"a list of {len(items)}", f"a boolean for each of the {n_features} columns, if they are such")
+        return np.array(items, dtype=np.bool_)
+    mask = np.zeros(n_features, dtype=np.bool_)
+    for item in items:
+        if isinstance(item, str):
+            if names is None:
+                fail(name, item, "a list of column indices or booleans if X has no column names")
+            if item not in names:
+                fail(name, item, f"a list of names of columns of X ({_listed(names)})")
+            mask[list(names).index(item)] = True
+        elif not 0 <= item < n_features:
+            fail(name, item, f"a list of column indices from 0 to {n_features - 1}")
+        else:
+            mask[item] = True
+    return mask
+
+
+def _kind(are_text: list[bool]) -> str:
+    return "strings" if are_text[0] else "numbers"
+
+
+def _listed(levels: Any) -> str:
+    shown = list(levels)[:5]
+    return ", ".join(map(repr, shown)) + (", ..." if len(levels) > len(shown) else "")
