@@ -33,23 +33,31 @@ _MAX_THREADS = 4096
 
 
 class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
-    """Multi-class gradient boosting with an adaptive base class (Fast ABC-Boost, Li and Zhao 2022).
+    """Multi-class gradient boosting along directions of class space, or with an adaptive base class (Li and Zhao 2022).
 
     Parameters
     ----------
-    method : {"abcrobustlogit", "abcmart", "robustlogit", "mart"}, default="abcrobustlogit"
-        "mart" and "robustlogit" grow one tree per class and round, with the first-order and the second-order split
-        gain; "abcmart" and "abcrobustlogit" have a base class each round and grow a tree for every other class.
+    method : {"directional", "abcrobustlogit", "abcmart", "robustlogit", "mart"}, default="directional"
+        "directional" grows each tree along a random direction of class space, with a value for every class in its
+        leaves. The others are the paper's: "mart" and "robustlogit" grow one tree per class and round, with the
+        first-order and the second-order split gain; "abcmart" and "abcrobustlogit" have a base class each round and
+        grow a tree for every other class. Where the best value of a parameter depends on the method, None stands for it.
     n_estimators : int, default=300
         Number of boosting rounds, M.
-    learning_rate : float, default=0.1
-        Shrinkage, nu.
-    num_leaves : int, default=20
-        Largest number of leaves of a tree, J. Trees are grown best-first.
+    learning_rate : float or None, default=None
+        Shrinkage, nu. None: 0.05 for "directional", else 0.1.
+    num_leaves : int or None, default=None
+        Largest number of leaves of a tree that is grown best-first, J. None: 40 for "directional", else 20.
+    tree_shape : {"auto", "symmetric", "best-first"}, default="auto"
+        Whether all nodes of a level of a tree are split alike; "auto" decides by the data. Only for "directional".
+    max_depth : int, default=6
+        Largest depth of a symmetric tree.
+    trees_per_round : int or None, default=None
+        Trees of a round of "directional"; None: by the number of classes.
     search : int or "all", default=1
-        How many classes to try as base class in a search, s.
+        How many classes to try as base class in a search, or directions for each tree, s.
     gap : int, default=0
-        After a search keep the base class for this many rounds, g.
+        After a search keep the base class, or the directions, for this many rounds, g.
     warmup : int, default=0
         Number of classic rounds before the first search, w.
     base_choice : {"drawn", "worst"}, default="drawn"
@@ -57,16 +65,18 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         "drawn" classes drawn at random, with a probability in proportion to the square of their training loss, or to a
         lower power where less of what is learnt holds for held-out samples: every tenth round is grown without a fifth
         of the samples to find out. Draws are the same in every fit, whatever `random_state` is.
-    min_samples_leaf : float, default=10
-        Smallest total weight of the samples of a leaf: their number if there are no weights.
+    min_samples_leaf : float or None, default=None
+        Smallest total weight of the samples of a leaf: their number if there are no weights. None: 1 or 10.
     pair_samples_per_leaf : float, default=4.0
         A tree of a class and the base class has at most one leaf for so many samples of the two (for so much of their
         total weight), and two at the least: with few samples of each class larger trees learn accidents. 0 is no
         limit, as in the paper.
     min_child_weight : float, default=0.0
         Smallest sum of hessians of a leaf.
-    reg_lambda : float, default=0.0
-        L2 regularisation: added to the denominators of gains and leaf values.
+    reg_lambda : float or None, default=None
+        L2 regularisation: added to the denominators of gains and leaf values. None: 1 for "directional", else 0.
+    leaf_reg_lambda : float or None, default=None
+        The same for the leaf values of "directional". None: 0.1.
     leaf_clip : float or None, default=50.0
         Largest absolute leaf value before shrinkage; None for no limit.
     leaf_values : {"sequential", "paper"}, default="sequential"
@@ -74,6 +84,8 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         the other, each from the scores that the trees before it left.
     guard : bool, default=True
         Halve the step of a round that would raise the training loss, and if that does not help make it a classic round.
+    start_scores : {"priors", "zero"} or None, default=None
+        Scores before the first round: the logarithms of the class frequencies (None for "directional"), or zeros.
     max_bins : int or None, default=None
         Largest number of bins of a feature, up to 255. Missing values have a bin of their own.
     subsample : float, default=1.0
@@ -99,7 +111,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
     n_jobs : int or None, default=None
         Number of threads; None and -1 use every core. The model does not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Seed of `subsample`, `colsample` and the validation split.
+        Seed of directions, `subsample`, `colsample` and the validation split.
     on_interrupt : {"raise", "keep"}, default="raise"
         What Ctrl-C does: "keep" ends the fit with a model of the rounds done so far, if there are any.
     verbose : int, default=0
@@ -117,7 +129,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
     categories_ : list of array or None, one per feature
         The levels that a categorical feature has; None for other features.
     base_classes_ : array of int, shape (n_rounds,)
-        Index of each round's base class; -1 for a classic round.
+        Index of each round's base class; -1 for a round without.
     train_loss_ : array of float, shape (n_rounds,)
         Total weighted log loss of the training data after each round.
     trees_grown_ : int
