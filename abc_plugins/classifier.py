@@ -291,7 +291,13 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         with Workers(threads) as workers:
             categorical = data.categories.is_categorical if data.categories.any else None
             binned = make_training_data(
-                data.X, data.codes, data.weights, n_classes, settings.max_bins or default_max_bins(data.codes.size), workers, categorical
+                data.X,
+                data.codes,
+                data.weights,
+                n_classes,
+                settings.max_bins or default_max_bins(data.codes.size),
+                workers,
+                categorical,
             )
             run = train(
                 make_booster(binned, settings, workers),
