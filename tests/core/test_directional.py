@@ -115,8 +115,8 @@ class PermutedSchedule(DirectionSchedule):
         self.__dict__.update(schedule.__dict__)
         self._order = order
 
-    def draw(self, round_index):
-        return super().draw(round_index)[..., self._order]
+    def draw_evenly(self, round_index):
+        return super().draw_evenly(round_index)[..., self._order]
 
 
 def test_relabelling_permutes_the_model():

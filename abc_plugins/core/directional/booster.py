@@ -87,6 +87,8 @@ class DirectionalBooster:
 
     def _prepare(self) -> None:
         """Plan the next round; derive along its directions, which tells the loss so far, too."""
+        if self.schedule.wants_hessian:
+            self.schedule.set_hessian(self._rows.mean_hessian())
         self._plan = self.schedule.plan()
         directions = self._plan.candidates.reshape(-1, self._data.n_classes)
         if self._z.shape[0] != directions.shape[0]:
