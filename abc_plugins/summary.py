@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from abc_plugins.core.schedule import CLASSIC
+from abc_plugins.core.settings import DIRECTIONAL
 
 if TYPE_CHECKING:
     from abc_plugins.classifier import ABCBoostClassifier
@@ -20,6 +21,8 @@ def summarise(model: ABCBoostClassifier, path: Path) -> dict[str, Any]:
     trees = model.model_.flat()
     labels = model.classes_.tolist()
     counts = Counter(model.base_classes_.tolist())
+    n_without = counts.pop(CLASSIC, 0)
+    n_directional = max(0, n_without - model.warmup) if model.method == DIRECTIONAL else 0
     summary = {
         "file": str(path),
         "file_bytes": path.stat().st_size,
@@ -31,7 +34,8 @@ def summarise(model: ABCBoostClassifier, path: Path) -> dict[str, Any]:
         "n_trees": trees.n_trees,
         "n_nodes": int(trees.feature.size),
         "trees_grown": model.trees_grown_,
-        "classic_rounds": counts.pop(CLASSIC, 0),
+        "classic_rounds": n_without - n_directional,
+        "directional_rounds": n_directional,
         "base_class_rounds": [{"class": labels[base], "rounds": count} for base, count in counts.most_common()],
         "train_loss": model.train_loss_.tolist(),
         "evals_result": model.evals_result_,
@@ -53,6 +57,7 @@ def as_text(summary: dict[str, Any], top: int) -> str:
         f"trees           {summary['n_trees']} with {summary['n_nodes']} nodes",
         f"trees grown     {summary['trees_grown']} (with those of losing candidates)",
         f"classic rounds  {summary['classic_rounds']}",
+        f"directional     {summary['directional_rounds']}",
         f"base classes    {_shortened(used) if used else 'none'}",
         f"training loss   {', '.join(losses[:1] + losses[1:][-1:])}",
         *_evaluation_lines(summary["evals_result"], summary["best_iteration"]),

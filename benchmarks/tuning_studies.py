@@ -26,6 +26,7 @@ from sklearn.datasets import load_digits
 from abc_plugins import ABCBoostClassifier
 from abc_plugins.data.datasets import load
 from tuning import TuneResult, tune
+from tuning.engines.native import METHOD
 from tuning.objective import PARAMS, SECONDS, outcome
 from tuning.result import DEFAULTS, PLAIN, compare, mean_rounds
 from tuning.studies import START
@@ -55,7 +56,7 @@ def run_letter(options: argparse.Namespace) -> dict[str, Any]:
     print(result.summary())
     confirmed = {}
     for name, trial in _chosen(result).items():
-        parameters = {**trial.user_attrs[PARAMS], "n_estimators": mean_rounds(trial)}
+        parameters = {"method": METHOD, **trial.user_attrs[PARAMS], "n_estimators": mean_rounds(trial)}
         model = ABCBoostClassifier(**parameters, n_jobs=1, random_state=options.seed).fit(X, y)
         errors = int((model.predict(X_rest) != y_rest).sum())
         print(f"{name:<10} {errors} errors of {y_rest.size} on the rest ({errors / y_rest.size:.3%}), {parameters}")

@@ -23,8 +23,9 @@ def main() -> None:
     X_train, X_valid, y_train, y_valid = train_test_split(X, y, test_size=0.3, random_state=0, stratify=y)
 
     def objective(trial: Any) -> float:
+        suggested = suggest(trial, n_classes=10)
         model = ABCBoostClassifier(
-            n_estimators=options.rounds, early_stopping_rounds=20, n_jobs=1, **suggest(trial, n_classes=10)
+            method="abcrobustlogit", n_estimators=options.rounds, early_stopping_rounds=20, n_jobs=1, **suggested
         )
         model.fit(X_train, y_train, eval_set=[(X_valid, y_valid)], callbacks=[ABCPruningCallback(trial)])
         return min(model.evals_result_["valid_0"]["logloss"])

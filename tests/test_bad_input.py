@@ -41,8 +41,12 @@ FRAME = pandas.DataFrame(X, columns=["a", "b", "c"])
 
 
 def native(**options: Any) -> ABCBoostClassifier:
-    small = {"n_estimators": 3, "num_leaves": 4, "min_samples_leaf": 2, "search": 2, "gap": 1, "warmup": 1, "n_jobs": 1}
-    return ABCBoostClassifier(**{**small, **options})
+    small = {"n_estimators": 3, "num_leaves": 4, "max_depth": 2, "min_samples_leaf": 2, "search": 2, "gap": 1}
+    return ABCBoostClassifier(**{**small, "warmup": 1, "n_jobs": 1, "random_state": 0, **options})
+
+
+def native_with_bases(**options: Any) -> ABCBoostClassifier:
+    return native(**{"method": "abcrobustlogit", **options})
 
 
 def on_lightgbm(**options: Any) -> Any:
@@ -54,7 +58,7 @@ def on_xgboost(**options: Any) -> Any:
     return abc_xgb.ABCXGBClassifier(**{"n_estimators": 3, "max_depth": 2, "warmup": 1, "n_jobs": 1, **options})
 
 
-ESTIMATORS = {"native": native, "lgbm": on_lightgbm, "xgb": on_xgboost}
+ESTIMATORS = {"native": native, "native with bases": native_with_bases, "lgbm": on_lightgbm, "xgb": on_xgboost}
 
 
 def replaced(array: Any, value: Any, dtype: Any = float) -> Any:
@@ -116,6 +120,9 @@ SCHEDULE: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("kind", SCHEDULE)
 def test_parameters_of_the_schedule(engine: str, kind: str) -> None:
     options, message = SCHEDULE[kind]
+    if (engine, kind) == ("native", "search above K"):  # there are any number of directions
+        assert native(**options).fit(X, Y).n_classes_ == 3
+        return
     with pytest.raises((ValueError, TypeError), match=message):
         ESTIMATORS[engine](**options).fit(X, Y)
 
@@ -255,6 +262,7 @@ OTHER: dict[str, tuple[Callable[[], Any], str]] = {
     "tune infinite": (lambda: tune(INFINITE, Y), "X contains infinity"),
     "tune lengths": (lambda: tune(X, Y[1:]), "X and y must have the same number of samples"),
     "tune weights": (lambda: tune(sample_weight=-ONES), r"sample_weight\[0\] must be 0 or larger"),
+    "tune method": (lambda: tune(fixed={"method": "directional"}), "method must be one of 'mart'.*got 'directional'"),
     "tune engine": (lambda: tune(engine=3), "engine must be one of 'native', 'lgbm', 'xgb'; got 3"),
     "tune n_trials": (lambda: tune(n_trials=True), "n_trials must be a whole number of at least 1; got True"),
     "tune timeout": (lambda: tune(timeout="x"), "timeout must be a number larger than 0; got 'x'"),

@@ -23,7 +23,7 @@ from abc_plugins import ABCBoostClassifier, cli
 from abc_plugins.data.tables import Features
 
 LABELS = np.array(["setosa", "versicolor", "virginica"])
-FAST = ["--n-estimators", "6", "--warmup", "2", "--gap", "1", "--quiet"]
+FAST = ["--n-estimators", "6", "--warmup", "2", "--gap", "1", "--random-state", "0", "--quiet"]
 
 
 class Outcome:
@@ -56,10 +56,16 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture(params=["directional", "abcrobustlogit"])
+def method(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
 @pytest.fixture
-def model(files: Path, run: Callable[..., Outcome]) -> Path:
+def model(files: Path, run: Callable[..., Outcome], method: str) -> Path:
     outcome = run(
-        "fit", files / "train.csv", "--target", "species", "--drop", "id", "weight", "--out", files / "m.abc", *FAST
+        *["fit", files / "train.csv", "--target", "species", "--drop", "id", "weight", "--out", files / "m.abc"],
+        *["--method", method, *FAST],
     )
     assert outcome.code == 0, outcome.err
     return files / "m.abc"
@@ -67,13 +73,15 @@ def model(files: Path, run: Callable[..., Outcome]) -> Path:
 
 def fit_by_hand(**options: Any) -> ABCBoostClassifier:
     X, y = load_iris(return_X_y=True)
-    settings = {"n_estimators": 6, "warmup": 2, "gap": 1} | options
+    settings = {"n_estimators": 6, "warmup": 2, "gap": 1, "random_state": 0} | options
     return ABCBoostClassifier(**settings).fit(X[::2], LABELS[y[::2]])
 
 
-def test_fit_predict_is_the_same_as_in_python(files: Path, model: Path, run: Callable[..., Outcome]) -> None:
+def test_fit_predict_is_the_same_as_in_python(
+    files: Path, model: Path, run: Callable[..., Outcome], method: str
+) -> None:
     X, _ = load_iris(return_X_y=True)
-    expected = fit_by_hand()
+    expected = fit_by_hand(method=method)
     outcome = run("predict", model, files / "test.csv", "--out", files / "out.csv")
     assert (outcome.code, outcome.out) == (0, f"{files / 'out.csv'}: 75 rows\n")
     heading, *labels = (files / "out.csv").read_text().splitlines()
@@ -103,7 +111,8 @@ def test_every_parameter_is_an_option(files: Path, run: Callable[..., Outcome]) 
     given = {
         "method": "abcmart", "n_estimators": 5, "learning_rate": 0.2, "num_leaves": 4, "search": "all", "gap": 2,
         "warmup": 1, "min_samples_leaf": 3, "pair_samples_per_leaf": 2.5,
-        "min_child_weight": 0.01, "reg_lambda": 0.5, "leaf_clip": None,
+        "min_child_weight": 0.01, "reg_lambda": 0.5, "leaf_clip": None, "tree_shape": "best-first", "max_depth": 3,
+        "trees_per_round": 2, "leaf_reg_lambda": 0.2, "start_scores": "priors",
         "leaf_values": "paper", "base_choice": "worst",
         "max_bins": 16, "subsample": 0.9, "colsample": 0.8, "class_weight": "balanced", "early_stopping_rounds": 50,
         "validation_fraction": 0.2, "eval_metric": ["error", "logloss"], "n_jobs": 1, "random_state": 7,
@@ -139,7 +148,7 @@ def test_options_are_described(run: Callable[..., Outcome]) -> None:
     outcome = run("fit", "--help")
     assert outcome.code == 0
     text = " ".join(outcome.out.split())
-    assert "--learning-rate VALUE float, default=0.1. Shrinkage, nu." in text
+    assert "--learning-rate VALUE float or None, default=None. Shrinkage, nu. None: 0.05 for" in text
     assert text.count("default=") == len(ABCBoostClassifier().get_params()) - 1
 
 
@@ -147,7 +156,7 @@ def test_sample_weights_and_class_weights(files: Path, run: Callable[..., Outcom
     X, y = load_iris(return_X_y=True)
     weights = 1 + np.arange(0, 150, 2) % 2
     expected = ABCBoostClassifier(
-        n_estimators=6, warmup=2, gap=1, class_weight={"setosa": 2, "versicolor": 1, "virginica": 1}
+        n_estimators=6, warmup=2, gap=1, random_state=0, class_weight={"setosa": 2, "versicolor": 1, "virginica": 1}
     )
     expected.fit(X[::2], LABELS[y[::2]], sample_weight=weights)
     class_weight = '{"setosa": 2, "versicolor": 1, "virginica": 1}'
@@ -193,7 +202,7 @@ def test_predict_with_a_model_without_names(files: Path, run: Callable[..., Outc
     )
 
 
-def test_inspect_as_text(model: Path, run: Callable[..., Outcome]) -> None:
+def test_inspect_as_text(model: Path, run: Callable[..., Outcome], method: str) -> None:
     outcome = run("inspect", model, "--top", 2)
     assert outcome.code == 0
     lines = dict(line.split(maxsplit=1) for line in outcome.out.splitlines()[:4])
@@ -201,20 +210,22 @@ def test_inspect_as_text(model: Path, run: Callable[..., Outcome]) -> None:
     assert lines["features"] == "4"
     assert lines["rounds"] == "6 (prediction uses 6)"
     assert "classic rounds  2\n" in outcome.out
+    assert f"directional     {4 if method == 'directional' else 0}\n" in outcome.out
     assert "n_estimators=6" in outcome.out
     assert [line.split()[0] for line in outcome.out.splitlines()[-2:]] == ["pl", "pw"]
 
 
-def test_inspect_as_json(model: Path, run: Callable[..., Outcome]) -> None:
-    expected = fit_by_hand()
+def test_inspect_as_json(model: Path, run: Callable[..., Outcome], method: str) -> None:
+    expected, is_directional = fit_by_hand(method=method), method == "directional"
     summary = json.loads(run("inspect", model, "--json").out)
     assert summary["classes"] == LABELS.tolist()
     assert summary["n_rounds"] == 6
     assert summary["classic_rounds"] == 2
-    assert sum(entry["rounds"] for entry in summary["base_class_rounds"]) == 4
+    assert summary["directional_rounds"] == (4 if is_directional else 0)
+    assert sum(entry["rounds"] for entry in summary["base_class_rounds"]) == (0 if is_directional else 4)
     assert summary["train_loss"] == expected.train_loss_.tolist()
     assert summary["file_bytes"] == model.stat().st_size
-    assert summary["n_trees"] == 2 * 3 + 4 * 2
+    assert summary["n_trees"] == 2 * 3 + 4 * (1 if is_directional else 2)
     assert summary["params"]["gap"] == 1
     gains = {entry["name"]: entry["gain"] for entry in summary["importances"]}
     np.testing.assert_allclose([gains[name] for name in ("sl", "sw", "pl", "pw")], expected.feature_importances_)

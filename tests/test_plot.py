@@ -27,7 +27,7 @@ def _close_figures() -> Any:
 
 @pytest.fixture(scope="module")
 def model() -> ABCBoostClassifier:
-    options: dict[str, Any] = {"n_estimators": 8, "warmup": 2, "gap": 0, "search": 2}
+    options: dict[str, Any] = {"method": "abcrobustlogit", "n_estimators": 8, "warmup": 2, "gap": 0, "search": 2}
     metrics = ["logloss", "error"]
     return ABCBoostClassifier(**options, eval_metric=metrics).fit(X[::2], Y[::2], eval_set=[(X[1::2], Y[1::2])])
 
@@ -66,8 +66,9 @@ def test_base_classes(model: ABCBoostClassifier) -> None:
     assert [text.get_text() for text in ax.get_yticklabels()] == ["0", "1", "2"]
 
 
-def test_base_classes_of_a_classic_model() -> None:
-    fitted = ABCBoostClassifier(method="mart", n_estimators=2).fit(X, Y)
+@pytest.mark.parametrize("method", ["directional", "mart"])
+def test_base_classes_of_a_model_without(method: str) -> None:
+    fitted = ABCBoostClassifier(method=method, n_estimators=2).fit(X, Y)
     assert plot.base_classes(fitted).texts[0].get_text() == "no round has a base class"
 
 
@@ -122,6 +123,13 @@ def test_plots_draw_on_the_axes_they_are_given(model: ABCBoostClassifier) -> Non
 def test_a_model_that_is_not_fitted(draw: Any) -> None:
     with pytest.raises(NotFittedError, match="not fitted"):
         draw(ABCBoostClassifier())
+
+
+def test_overview_of_the_default_method() -> None:
+    fitted = ABCBoostClassifier(n_estimators=3).fit(X, Y)
+    figure = plot.overview(fitted, top=2)
+    assert [len(ax.patches) for ax in figure.axes] == [0, 0, 2]
+    assert figure.axes[0].get_lines()[0].get_ydata().tolist() == fitted.train_loss_.tolist()
 
 
 def test_inspect_draws_a_picture(model: ABCBoostClassifier, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -88,9 +88,9 @@ def test_links(link):
 
 
 def test_parameters_in_the_table_are_the_defaults():
-    from abc_plugins import ABCBoostClassifier
+    from abc_plugins.core.settings import Settings
 
-    defaults = ABCBoostClassifier().get_params()
+    defaults = vars(Settings())
     rows = re.findall(r"^\| `(\w+)` \|[^|]*\| ([^|]+?) \|", TEXT, flags=re.MULTILINE)
     assert len(rows) >= 8
     for name, shown in rows:

@@ -21,6 +21,7 @@ from abc_plugins.core.schedule import PROBE_PARTS
 from abc_plugins.core.settings import MAX_BINS, PAPER_METHODS
 from abc_plugins.core.trees.binning import find_bins
 from abc_plugins.core.trees.training_data import make_training_data
+from abc_plugins.data.weights import combine_weights
 
 METHODS = PAPER_METHODS
 GAIN_RTOL = 1e-6
@@ -81,9 +82,14 @@ def fit_native(data, n_jobs=1, **settings):
     return classifier.fit(data.X, data.y, sample_weight=data.weights)
 
 
+def weights_of(data):
+    """Weights in units of samples, as the classifier takes them."""
+    return combine_weights(data.weights, None, np.unique(data.y), data.y)
+
+
 def fit_oracle(data, thresholds=None, parts=None, **settings):
     settings = naive.Settings(**settings)
-    return naive.fit(data.X, data.y, data.weights, thresholds=thresholds, settings=settings, parts=parts)
+    return naive.fit(data.X, data.y, weights_of(data), thresholds=thresholds, settings=settings, parts=parts)
 
 
 def oracle_arrays(tree):
@@ -175,8 +181,7 @@ def test_probes(leaf_values, schedule, weights):
     settings = {"n_estimators": 34, "num_leaves": 5, "leaf_values": leaf_values, "base_choice": "drawn", **schedule}
     settings |= {"method": "abcrobustlogit", "learning_rate": 0.3, "min_samples_leaf": 4}
     native = fit_native(data, **settings)
-    weights = np.ones(data.y.size) if weights is None else data.weights
-    made = make_training_data(data.X, data.y.astype(np.int32), weights, 4, MAX_BINS, Workers(1))
+    made = make_training_data(data.X, data.y.astype(np.int32), weights_of(data), 4, MAX_BINS, Workers(1))
     oracle = fit_oracle(data, parts=made.parts(PROBE_PARTS), **settings)
     assert naive.trust(oracle.probes) < 0.5
     assert_same_model(oracle, native, with_odd_rows(data.X_test))
@@ -209,7 +214,7 @@ def test_fewer_bins_than_values(method):
     """The oracle is given the core's thresholds."""
     data = make_data(4, 150, missing=0.1, weights="real")
     settings = {"method": method, "n_estimators": 4, "num_leaves": 6, "warmup": 1, "gap": 1}
-    thresholds = [find_bins(np.ascontiguousarray(x), data.weights, 12).edges for x in data.X.T]
+    thresholds = [find_bins(np.ascontiguousarray(x), weights_of(data), 12).edges for x in data.X.T]
     assert {edges.size for edges in thresholds} == {11}
     native = fit_native(data, max_bins=12, **settings)
     assert_same_model(fit_oracle(data, thresholds, **settings), native, with_odd_rows(data.X_test))

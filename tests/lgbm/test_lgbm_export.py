@@ -92,14 +92,15 @@ def test_trees_along_directions(n_classes, warmup, tree_shape, tmp_path):
     X[::9, 1] = np.nan
     X_new = make_data(300, n_classes, seed=1)[0]
     X_new[::5, :2] = np.nan
+    trees_per_round = {2: None, 3: 2, 26: 6}[n_classes]
     options = {"tree_shape": tree_shape, "warmup": warmup, "num_leaves": 9, "max_depth": 4}
+    options |= {"trees_per_round": trees_per_round}
     model = ABCBoostClassifier(n_estimators=6, n_jobs=1, **options).fit(X, y)
     for layout in ("compact", "rounds"):
         booster = export(model, tmp_path / "model.txt", layout=layout)
         np.testing.assert_allclose(booster.predict(X_new), model.predict_proba(X_new), rtol=0, atol=1e-10)
         # A tree of a round is an iteration, and so are the K trees of a classic one.
-        trees_per_round = {2: 1, 3: 1, 26: 6}[n_classes]
-        ends = np.cumsum([1] * warmup + [trees_per_round] * (6 - warmup))
+        ends = np.cumsum([1] * warmup + [trees_per_round or 1] * (6 - warmup))
         assert model_info(booster)["round_iterations"] == dict(zip(range(1, 7), ends.tolist(), strict=True))
         assert booster.current_iteration() == ends[-1]
     for end, expected in zip(ends, model.staged_predict_proba(X_new), strict=True):

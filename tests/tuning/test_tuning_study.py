@@ -78,7 +78,12 @@ def test_score_is_the_mean_of_the_outer_folds(data, result):
     scores, rounds = [], []
     for fold in make_folds(3, codes, None, 0.1, 0):
         model = ABCBoostClassifier(
-            n_estimators=8, min_samples_leaf=2, early_stopping_rounds=4, eval_metric="error", n_jobs=1
+            method="abcrobustlogit",
+            n_estimators=8,
+            min_samples_leaf=2,
+            early_stopping_rounds=4,
+            eval_metric="error",
+            n_jobs=1,
         )
         model.fit(X[fold.train], y[fold.train], eval_set=[(X[fold.valid], y[fold.valid])])
         labels = model.classes_[model.predict_proba(X[fold.test]).argmax(axis=1)]

@@ -66,13 +66,15 @@ def test_probabilities_are_those_of_the_native_model(native, vector_leaves):
 def test_trees_along_directions(make_data, n_classes, warmup, tree_shape, vector_leaves):
     data = make_data(n_classes, 500, missing=0.1)
     X, X_new = data.X.astype(np.float32), data.X_test.astype(np.float32)
+    trees_per_round = {2: None, 3: 2, 26: 6}[n_classes]
     options = {"tree_shape": tree_shape, "warmup": warmup, "num_leaves": 9, "max_depth": 4}
+    options |= {"trees_per_round": trees_per_round}
     model = ABCBoostClassifier(n_estimators=5, n_jobs=1, **options).fit(X, data.y)
     booster = export(model, vector_leaves=vector_leaves)
     assert booster.num_boosted_rounds() == 5
     assert json.loads(booster.attr("base_classes")) == [-1] * 5
     assert vector_leaves or base_classes(booster) == [-1] * 5
-    copies = {2: 1, 3: 1, 26: 6}[n_classes] * (1 if vector_leaves else n_classes)
+    copies = (trees_per_round or 1) * (1 if vector_leaves else n_classes)
     sizes = json.loads(booster.save_raw("json"))["learner"]["gradient_booster"]["model"]["gbtree_model_param"]
     assert int(sizes["num_trees"]) == (5 - warmup) * copies + warmup * n_classes
     for m, probabilities in enumerate(model.staged_predict_proba(X_new), start=1):

@@ -11,13 +11,19 @@ from sklearn.utils import check_random_state
 from abc_plugins.callbacks import early_stopping
 from abc_plugins.classifier import ABCBoostClassifier
 from abc_plugins.core.booster import Booster
+from abc_plugins.core.runtime.checks import check_choice
 from abc_plugins.core.runtime.parallel import Workers
-from abc_plugins.core.settings import Settings, check_settings
+from abc_plugins.core.settings import PAPER_METHODS, Settings, check_settings
 from abc_plugins.core.trees.training_data import make_training_data
 from abc_plugins.training.evaluation import EvalSet, Metrics, softmax
 from abc_plugins.training.run import train
 from tuning.engines.base import Engine, FoldData, FoldFit, Samples, Stopping
+from tuning.metric import TunedMetric
 from tuning.pruning import ABCPruningCallback
+
+
+METHOD = "abcrobustlogit"
+"""What is tuned: the schedule of the base class is a matter of the paper's methods."""
 
 
 class NativeEngine(Engine):
@@ -25,11 +31,17 @@ class NativeEngine(Engine):
 
     name = "native"
     defaults: Mapping[str, Any] = {
-        name: getattr(ABCBoostClassifier(), name)
+        name: getattr(ABCBoostClassifier(method=METHOD)._check_parameters(seed=0), name)
         for name in ("search", "gap", "warmup", "num_leaves", "learning_rate", "min_samples_leaf", "reg_lambda",
                      "subsample", "colsample")
     }  # fmt: skip
     bin_parameters = ("max_bins",)
+
+    def __init__(
+        self, n_classes: int, metric: TunedMetric, fixed: Mapping[str, Any], n_threads: int, seed: int
+    ) -> None:
+        check_choice("method", fixed.get("method", METHOD), PAPER_METHODS)
+        super().__init__(n_classes, metric, {"method": METHOD, **fixed}, n_threads, seed)
 
     def bin_fold(self, train: Samples, valid: Samples, test: Samples) -> FoldData:
         """Bin the training rows that have a weight."""
