@@ -11,6 +11,7 @@ import pytest
 from abc_plugins import ABCBoostClassifier
 from abc_plugins.core.boosters import make_booster
 from abc_plugins.core.runtime.parallel import Workers
+from abc_plugins.core.settings import MAX_BINS
 from abc_plugins.core.trees.training_data import make_training_data
 
 # The same examples in every run, and no limit on time: machines differ and may be busy.
@@ -69,10 +70,8 @@ def grow_model(X, y, is_categorical=None, **options):
     settings = ABCBoostClassifier(**options)._check_parameters(seed=0)
     with Workers(1) as workers:
         labels = np.asarray(y, dtype=np.int32)
-        n_classes = int(labels.max()) + 1
-        data = make_training_data(
-            X, labels, np.ones(len(labels)), n_classes, settings.max_bins, workers, is_categorical
-        )
+        samples = X, labels, np.ones(len(labels)), int(labels.max()) + 1
+        data = make_training_data(*samples, settings.max_bins or MAX_BINS, workers, is_categorical)
         booster = make_booster(data, settings, workers)
         for _ in range(settings.n_estimators):
             booster.run_round()
