@@ -85,10 +85,14 @@ def grow_symmetric(X, z, h, weights, thresholds, settings):
     splits, leaf = [], np.zeros(len(X), dtype=int)
     for _ in range(settings.max_depth):
         best, best_gain = None, 0.0
-        scale = sum(naive.gain_term(z[leaf == n].sum(), h[leaf == n].sum(), settings.reg_lambda) for n in np.unique(leaf))
+        scale = sum(
+            naive.gain_term(z[leaf == n].sum(), h[leaf == n].sum(), settings.reg_lambda) for n in np.unique(leaf)
+        )
         best_gain = naive.NOISE * scale
         for feature in range(X.shape[1]):
-            for way, gain in zip(*level_gains(X, z, h, weights, leaf, feature, thresholds[feature], settings), strict=True):
+            for way, gain in zip(
+                *level_gains(X, z, h, weights, leaf, feature, thresholds[feature], settings), strict=True
+            ):
                 if gain > best_gain:
                     best, best_gain = (feature, *way), gain * (1 + 1e-11)
         if best is None:

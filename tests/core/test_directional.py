@@ -18,7 +18,11 @@ RTOL = 1e-8
 CASES = [
     (n_classes, shape, weights, missing, n_trees)
     for n_classes, weights, missing, n_trees in [
-        (3, None, 0.0, 1), (2, None, 0.1, 1), (5, "integer", 0.0, 2), (4, "real", 0.2, 3), (7, None, 0.15, 4),
+        (3, None, 0.0, 1),
+        (2, None, 0.1, 1),
+        (5, "integer", 0.0, 2),
+        (4, "real", 0.2, 3),
+        (7, None, 0.15, 4),
     ]  # fmt: skip
     for shape in ("symmetric", "best-first")
 ]
