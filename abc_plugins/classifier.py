@@ -51,9 +51,9 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
     num_leaves : int or None, default=None
         Largest number of leaves of a tree that is grown best-first, J (40 / 20).
     tree_shape : {"auto", "best-first", "symmetric"}, default="auto"
-        "best-first" splits the leaf that gains most, wherever it is. "symmetric" splits all leaves of a level by the same
-        feature and threshold. "auto" grows directional trees symmetric, unless there are more than 32,768 samples or
-        fewer than 64 possible splits. The paper's methods grow best-first.
+        "best-first" splits the leaf that gains most, wherever it is. "symmetric" splits all leaves of a level by the
+        same feature and threshold. "auto" grows directional trees symmetric, unless there are more than 32,768
+        samples or fewer than 64 possible splits. The paper's methods grow best-first.
     max_depth : int, default=6
         Levels of a symmetric tree.
     trees_per_round : int or None, default=None
@@ -67,10 +67,10 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
     warmup : int, default=0
         Number of classic rounds before the first search, w: one tree for each class, which moves that class alone.
     base_choice : {"drawn", "worst"}, default="drawn"
-        Which classes are tried first as base: with "worst", the paper's rule, those with the largest training loss; with
-        "drawn" classes drawn at random, with a probability in proportion to the square of their training loss, or to a
-        lower power where less of what is learnt holds for held-out samples: every tenth round is grown without a fifth
-        of the samples to find out. Draws are the same in every fit, whatever `random_state` is.
+        Which classes are tried first as base: with "worst", the paper's rule, those with the largest training loss;
+        with "drawn" classes drawn at random, with a probability in proportion to the square of their training loss,
+        or to a lower power where less of what is learnt holds for held-out samples: every tenth round is grown
+        without a fifth of the samples to find out. Draws are the same in every fit, whatever `random_state` is.
     min_samples_leaf : float or None, default=None
         Smallest total weight of the samples of a leaf: their number if there are no weights (1 / 10). A split that
         would leave a leaf of a symmetric tree with less gains nothing there.

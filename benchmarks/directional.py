@@ -27,7 +27,7 @@ from abc_plugins import ABCBoostClassifier
 from abc_plugins.data.datasets import load
 
 TREES = {"letter10k": 5000, "covtype": 1200, "mnist10k": 1200}
-"""Trees of the directional model; pairs get as many on Covertype, where neither has converged, else 2.5 times as many."""
+"""Trees of the directional model; pairs get as many on Covertype, where neither converges, else 2.5 times as many."""
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "letter10k": {"tree_shape": "best-first", "num_leaves": 40, "learning_rate": 0.05},

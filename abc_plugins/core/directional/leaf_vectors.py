@@ -1,11 +1,12 @@
 """Leaf vectors: every leaf of a tree along a direction gets a Newton step for every class, one tree after the other.
 
-The state is one row of class probabilities per sample. A tree multiplies the row by exp(leaf vector) and normalises it: one
-exponential per leaf and class instead of one per sample and class. A probability is never smaller than `LEAST_PROBABILITY`,
-so that its logarithm stays the score of the class, up to a constant, and nothing has to be refreshed.
+The state is one row of class probabilities per sample. A tree multiplies the row by exp(leaf vector) and normalises
+it: one exponential per leaf and class instead of one per sample and class. A probability is never smaller than
+`LEAST_PROBABILITY`, so that its logarithm stays the score of the class, up to a constant, and nothing has to be
+refreshed.
 
-A tree moves the probabilities only when the next pass over them needs it: each pass lets the tree before act on a row and
-reads the row while it is in the cache.
+A tree moves the probabilities only when the next pass over them needs it: each pass lets the tree before act on a row
+and reads the row while it is in the cache.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """The schedule of directions: along which directions of class space the trees of the next round are grown.
 
-A direction is one number per class; adding a constant to it changes nothing. Class k against the rest is the direction e_k,
-class k against the base class b is e_k - e_b, and a random direction sets random groups of classes against each other.
+A direction is one number per class; adding a constant to it changes nothing. Class k against the rest is the
+direction e_k, class k against the base class b is e_k - e_b, and a random direction sets random groups of classes
+against each other.
 
-Directions are drawn such that the loss has the same expected curvature along all of them: from a normal distribution whose
-covariance is the inverse of the mean Hessian. Drawn evenly over the classes instead, they would nearly all be about the
-classes with the most loss, and what is learnt of the others would be by accident.
+Directions are drawn such that the loss has the same expected curvature along all of them: from a normal distribution
+whose covariance is the inverse of the mean Hessian. Drawn evenly over the classes instead, they would nearly all be
+about the classes with the most loss, and what is learnt of the others would be by accident.
 
-The options of the base-class schedule keep their meaning: `search` candidates are tried for each tree, `gap` rounds keep the
-directions of a search, and `warmup` classic rounds come first.
+The options of the base-class schedule keep their meaning: `search` candidates are tried for each tree, `gap` rounds
+keep the directions of a search, and `warmup` classic rounds come first.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from abc_plugins.core.schedule import CLASSIC, check_search
 _CLASSES_PER_TREE = 4
 _FEWEST_TREES, _MOST_TREES = 2, 8
 _ROWS_WORTH_SEVERAL_TREES = 8192
-"""With fewer samples a tree is grown before another thread has woken up, and trees grown one at a time learn a little more."""
+"""With fewer samples a tree is grown before another thread has woken up, and trees grown one at a time learn a little
+more."""
 
 _ROUNDS_PER_DRAW = 16
 ROUNDS_PER_HESSIAN = 16

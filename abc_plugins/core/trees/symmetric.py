@@ -1,8 +1,8 @@
 """Level-wise growth of one symmetric tree: all leaves of a level are split by the same feature and threshold.
 
-The tree of depth d is a table of 2**d leaves. Its nodes are numbered level by level: node i has the children 2 i + 1 and
-2 i + 2. A leaf without samples, or one that a split would leave with too small a child, adds nothing to the gain of that
-split, but is split with all others.
+The tree of depth d is a table of 2**d leaves. Its nodes are numbered level by level: node i has the children 2 i + 1
+and 2 i + 2. A leaf without samples, or one that a split would leave with too small a child, adds nothing to the gain
+of that split, but is split with all others.
 """
 
 from __future__ import annotations
