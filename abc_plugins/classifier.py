@@ -33,40 +33,47 @@ _MAX_THREADS = 4096
 
 
 class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
-    """Multi-class gradient boosting along directions of class space, or with an adaptive base class (Li and Zhao 2022).
+    """Multi-class gradient boosting along directions of class space, or with an adaptive base class.
+
+    Parameters marked "None" have a default that depends on the method, given as (directional / the paper's methods).
 
     Parameters
     ----------
     method : {"directional", "abcrobustlogit", "abcmart", "robustlogit", "mart"}, default="directional"
-        "directional" grows each tree along a random direction of class space, with a value for every class in its
-        leaves. The others are the paper's: "mart" and "robustlogit" grow one tree per class and round, with the
-        first-order and the second-order split gain; "abcmart" and "abcrobustlogit" have a base class each round and
-        grow a tree for every other class. Where the best value of a parameter depends on the method, None stands for it.
+        "directional" grows trees along random directions of class space, and gives every leaf a value for every class.
+        The others are those of the Fast ABC-Boost paper (Li and Zhao 2022): "mart" and "robustlogit" grow one tree per
+        class and round, with the first-order and the second-order split gain; "abcmart" and "abcrobustlogit" have a
+        base class each round and grow a tree for every other class.
     n_estimators : int, default=300
         Number of boosting rounds, M.
     learning_rate : float or None, default=None
-        Shrinkage, nu. None: 0.05 for "directional", else 0.1.
+        Shrinkage, nu (0.1, and 0.05 with `early_stopping_rounds` / 0.1).
     num_leaves : int or None, default=None
-        Largest number of leaves of a tree that is grown best-first, J. None: 40 for "directional", else 20.
-    tree_shape : {"auto", "symmetric", "best-first"}, default="auto"
-        Whether all nodes of a level of a tree are split alike; "auto" decides by the data. Only for "directional".
+        Largest number of leaves of a tree that is grown best-first, J (40 / 20).
+    tree_shape : {"auto", "best-first", "symmetric"}, default="auto"
+        "best-first" splits the leaf that gains most, wherever it is. "symmetric" splits all leaves of a level by the
+        same feature and threshold. "auto" grows directional trees symmetric, unless there are more than 32,768
+        samples or fewer than 64 possible splits. The paper's methods grow best-first.
     max_depth : int, default=6
-        Largest depth of a symmetric tree.
+        Levels of a symmetric tree.
     trees_per_round : int or None, default=None
-        Trees of a round of "directional"; None: by the number of classes.
+        Directional trees grown side by side from the same probabilities (1, and from 8,192 samples on a quarter of the
+        number of classes, from 2 to 8).
     search : int or "all", default=1
-        How many classes to try as base class in a search, or directions for each tree, s.
+        s: how many classes to try as base class in a search; how many directions to try for each directional tree, of
+        which the one with the largest gain of the root is taken.
     gap : int, default=0
         After a search keep the base class, or the directions, for this many rounds, g.
     warmup : int, default=0
-        Number of classic rounds before the first search, w.
+        Number of classic rounds before the first search, w: one tree for each class, which moves that class alone.
     base_choice : {"drawn", "worst"}, default="drawn"
-        Which classes are tried first: with "worst", the paper's rule, those with the largest training loss; with
-        "drawn" classes drawn at random, with a probability in proportion to the square of their training loss, or to a
-        lower power where less of what is learnt holds for held-out samples: every tenth round is grown without a fifth
-        of the samples to find out. Draws are the same in every fit, whatever `random_state` is.
+        Which classes are tried first as base: with "worst", the paper's rule, those with the largest training loss;
+        with "drawn" classes drawn at random, with a probability in proportion to the square of their training loss,
+        or to a lower power where less of what is learnt holds for held-out samples: every tenth round is grown
+        without a fifth of the samples to find out. Draws are the same in every fit, whatever `random_state` is.
     min_samples_leaf : float or None, default=None
-        Smallest total weight of the samples of a leaf: their number if there are no weights. None: 1 or 10.
+        Smallest total weight of the samples of a leaf: their number if there are no weights (1 / 10). A split that
+        would leave a leaf of a symmetric tree with less gains nothing there.
     pair_samples_per_leaf : float, default=4.0
         A tree of a class and the base class has at most one leaf for so many samples of the two (for so much of their
         total weight), and two at the least: with few samples of each class larger trees learn accidents. 0 is no
@@ -74,20 +81,23 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
     min_child_weight : float, default=0.0
         Smallest sum of hessians of a leaf.
     reg_lambda : float or None, default=None
-        L2 regularisation: added to the denominators of gains and leaf values. None: 1 for "directional", else 0.
+        L2 regularisation: added to the denominators of gains (1 / 0).
     leaf_reg_lambda : float or None, default=None
-        The same for the leaf values of "directional". None: 0.1.
+        L2 regularisation of leaf values: added to their denominators (0.1 / as `reg_lambda`).
     leaf_clip : float or None, default=50.0
         Largest absolute leaf value before shrinkage; None for no limit.
     leaf_values : {"sequential", "paper"}, default="sequential"
-        "paper" computes the leaf values of all trees of a round from the scores before it; "sequential" one tree after
-        the other, each from the scores that the trees before it left.
+        For the paper's methods: "paper" computes the leaf values of all trees of a round from the scores before it;
+        "sequential" one tree after the other, each from the scores that the trees before it left. Directional trees
+        always do the latter.
     guard : bool, default=True
-        Halve the step of a round that would raise the training loss, and if that does not help make it a classic round.
+        Halve the step of a round that would raise the training loss. If that does not help, make it a classic round, or
+        without a base class one that adds nothing.
     start_scores : {"priors", "zero"} or None, default=None
-        Scores before the first round: the logarithms of the class frequencies (None for "directional"), or zeros.
+        Scores before the first round: the logarithms of the class frequencies, or zero ("priors" / "zero").
     max_bins : int or None, default=None
-        Largest number of bins of a feature, up to 255. Missing values have a bin of their own.
+        Largest number of bins of a feature, up to 255 (one for 64 samples, from 64 to 255 / 255). Missing values have a
+        bin of their own, and so has every category.
     subsample : float, default=1.0
         Share of the samples drawn for each round's trees, without replacement.
     colsample : float, default=1.0
@@ -111,7 +121,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
     n_jobs : int or None, default=None
         Number of threads; None and -1 use every core. The model does not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Seed of directions, `subsample`, `colsample` and the validation split.
+        Seed of the directions, of `subsample`, `colsample`, and the validation split.
     on_interrupt : {"raise", "keep"}, default="raise"
         What Ctrl-C does: "keep" ends the fit with a model of the rounds done so far, if there are any.
     verbose : int, default=0
@@ -129,7 +139,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
     categories_ : list of array or None, one per feature
         The levels that a categorical feature has; None for other features.
     base_classes_ : array of int, shape (n_rounds,)
-        Index of each round's base class; -1 for a round without.
+        Index of each round's base class; -1 for a round without one.
     train_loss_ : array of float, shape (n_rounds,)
         Total weighted log loss of the training data after each round.
     trees_grown_ : int
@@ -281,7 +291,13 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         with Workers(threads) as workers:
             categorical = data.categories.is_categorical if data.categories.any else None
             binned = make_training_data(
-                data.X, data.codes, data.weights, n_classes, settings.max_bins or default_max_bins(data.codes.size), workers, categorical
+                data.X,
+                data.codes,
+                data.weights,
+                n_classes,
+                settings.max_bins or default_max_bins(data.codes.size),
+                workers,
+                categorical,
             )
             run = train(
                 make_booster(binned, settings, workers),
@@ -380,7 +396,8 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         if not isinstance(self.verbose, bool):
             check_integer("verbose", self.verbose, minimum=0)
         names = set(Settings.__dataclass_fields__) - {"seed"}
-        return check_settings(seed=seed, **{name: getattr(self, name) for name in names})
+        stops_early = self.early_stopping_rounds is not None
+        return check_settings(seed=seed, stops_early=stops_early, **{name: getattr(self, name) for name in names})
 
     def _check_all_parameters(self) -> None:
         """Check that the parameters, as far as they do not depend on data, could be those of a fit."""

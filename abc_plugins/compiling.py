@@ -16,7 +16,6 @@ from abc_plugins.core.runtime import jit
 from abc_plugins.core.trees.best_first import grow_trees
 from abc_plugins.core.trees.teamwork import ROWS_WORTH_A_TEAM
 
-
 _KINDS: tuple[dict[str, Any], ...] = (
     {"tree_shape": "symmetric"},
     {"tree_shape": "best-first"},

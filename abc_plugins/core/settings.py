@@ -29,7 +29,7 @@ _PAPER_DEFAULTS: dict[str, Any] = {
     "max_bins": MAX_BINS,
 }
 _DIRECTIONAL_DEFAULTS: dict[str, Any] = {
-    "learning_rate": 0.05,
+    "learning_rate": 0.1,
     "num_leaves": 40,
     "min_samples_leaf": 1,
     "reg_lambda": 1.0,
@@ -38,6 +38,8 @@ _DIRECTIONAL_DEFAULTS: dict[str, Any] = {
 }
 """What None stands for in parameters whose best value depends on the method."""
 
+_RATE_WITH_EARLY_STOPPING = 0.05
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -45,7 +47,7 @@ class Settings:
 
     method: str = DIRECTIONAL
     n_estimators: int = 300
-    learning_rate: float = 0.05
+    learning_rate: float = 0.1
     num_leaves: int = 40
     tree_shape: str = "auto"
     max_depth: int = 6
@@ -84,8 +86,15 @@ class Settings:
         return not self.method.endswith("mart")
 
 
-def check_settings(**values: Any) -> Settings:
+def check_settings(*, stops_early: bool = False, **values: Any) -> Settings:
     """Check every parameter by itself, and put in what None stands for.
+
+    Parameters
+    ----------
+    stops_early : bool, default=False
+        Whether the number of rounds is found by early stopping, so that small steps cost no accuracy.
+    **values : object
+        The parameters of `Settings`.
 
     Raises
     ------
@@ -94,6 +103,8 @@ def check_settings(**values: Any) -> Settings:
     """
     method = check_choice("method", values["method"], METHODS)
     defaults = _DIRECTIONAL_DEFAULTS if method == DIRECTIONAL else _PAPER_DEFAULTS
+    if stops_early and method == DIRECTIONAL:
+        defaults = defaults | {"learning_rate": _RATE_WITH_EARLY_STOPPING}
     values = {name: defaults.get(name) if value is None else value for name, value in values.items()}
     clip, trees_per_round, leaf_lambda = values["leaf_clip"], values["trees_per_round"], values["leaf_reg_lambda"]
     if clip is not None:

@@ -15,15 +15,10 @@ from abc_plugins.core.settings import check_settings
 from abc_plugins.core.trees.training_data import make_training_data
 
 RTOL = 1e-8
+PROBLEMS = [(3, None, 0.0, 1), (2, None, 0.1, 1), (5, "integer", 0.0, 2), (4, "real", 0.2, 3), (7, None, 0.15, 4)]
 CASES = [
     (n_classes, shape, weights, missing, n_trees)
-    for n_classes, weights, missing, n_trees in [
-        (3, None, 0.0, 1),
-        (2, None, 0.1, 1),
-        (5, "integer", 0.0, 2),
-        (4, "real", 0.2, 3),
-        (7, None, 0.15, 4),
-    ]  # fmt: skip
+    for n_classes, weights, missing, n_trees in PROBLEMS
     for shape in ("symmetric", "best-first")
 ]
 RULES = {"max_depth": 3, "num_leaves": 6, "learning_rate": 0.2}
@@ -119,8 +114,8 @@ class PermutedSchedule(DirectionSchedule):
         self.__dict__.update(schedule.__dict__)
         self._order = order
 
-    def draw(self, round_index):
-        return super().draw(round_index)[..., self._order]
+    def draw_evenly(self, round_index):
+        return super().draw_evenly(round_index)[..., self._order]
 
 
 def test_relabelling_permutes_the_model():

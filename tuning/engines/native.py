@@ -21,7 +21,6 @@ from tuning.engines.base import Engine, FoldData, FoldFit, Samples, Stopping
 from tuning.metric import TunedMetric
 from tuning.pruning import ABCPruningCallback
 
-
 METHOD = "abcrobustlogit"
 """What is tuned: the schedule of the base class is a matter of the paper's methods."""
 

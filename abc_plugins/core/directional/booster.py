@@ -4,8 +4,9 @@ Every tree is grown along a direction v of class space, from the scalar derivati
 
     z_i = v[y_i] - sum_k p_ik v_k,        h_i = sum_k p_ik v_k**2 - (sum_k p_ik v_k)**2,
 
-and then gets a vector of K values in every leaf. The trees of a round are grown side by side from the same probabilities;
-their leaf vectors are set one tree after the other, each from the probabilities that the trees before it left.
+and then gets a vector of K values in every leaf. The trees of a round are grown side by side from the same
+probabilities; their leaf vectors are set one tree after the other, each from the probabilities that the trees before
+it left.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from abc_plugins.core.leaves import UNLIMITED
 from abc_plugins.core.losses import LEAST_DERIVATIVE, starting_scores
 from abc_plugins.core.model.ensemble import FlatTrees, TreeEnsemble, single_leaf
 from abc_plugins.core.model.validation import ModelFormatError
+from abc_plugins.core.rounds import CONVERGED_MESSAGE, GUARD_MESSAGE, MAX_HALVINGS, draw_sample
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.parallel import Workers
-from abc_plugins.core.rounds import CONVERGED_MESSAGE, GUARD_MESSAGE, MAX_HALVINGS, draw_sample
 from abc_plugins.core.settings import Settings
 from abc_plugins.core.trees.round_grower import RoundGrower
 from abc_plugins.core.trees.training_data import TrainingData
@@ -87,6 +88,8 @@ class DirectionalBooster:
 
     def _prepare(self) -> None:
         """Plan the next round; derive along its directions, which tells the loss so far, too."""
+        if self.schedule.wants_hessian:
+            self.schedule.set_hessian(self._rows.mean_hessian())
         self._plan = self.schedule.plan()
         directions = self._plan.candidates.reshape(-1, self._data.n_classes)
         if self._z.shape[0] != directions.shape[0]:

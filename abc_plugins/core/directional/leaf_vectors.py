@@ -1,11 +1,12 @@
 """Leaf vectors: every leaf of a tree along a direction gets a Newton step for every class, one tree after the other.
 
-The state is one row of class probabilities per sample. A tree multiplies the row by exp(leaf vector) and normalises it: one
-exponential per leaf and class instead of one per sample and class. A probability is never smaller than `LEAST_PROBABILITY`,
-so that its logarithm stays the score of the class, up to a constant, and nothing has to be refreshed.
+The state is one row of class probabilities per sample. A tree multiplies the row by exp(leaf vector) and normalises
+it: one exponential per leaf and class instead of one per sample and class. A probability is never smaller than
+`LEAST_PROBABILITY`, so that its logarithm stays the score of the class, up to a constant, and nothing has to be
+refreshed.
 
-A tree moves the probabilities only when the next pass over them needs it: each pass lets the tree before act on a row and
-reads the row while it is in the cache.
+A tree moves the probabilities only when the next pass over them needs it: each pass lets the tree before act on a row
+and reads the row while it is in the cache.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ _LARGEST_EXPONENT = 300.0
 
 _LANES = 4
 """Rows of probabilities have a multiple of so many entries: whole vector registers."""
+
+_HESSIAN_ENTRIES = 2**22
+_FEWEST_HESSIANS = 256
+"""A mean Hessian is made of so many products, but of no fewer samples than that."""
 
 _MOST_CHUNKS = 16
 _ROWS_PER_CHUNK = 2**14
@@ -155,6 +160,19 @@ class ProbabilityRows:
         _set_growth(values, self._growth)
         self._waiting = leaves
 
+    def mean_hessian(self) -> Floats:
+        """Mean over samples of the Hessian of the loss, diag(p) - p p', shape (n_classes, n_classes).
+
+        From some samples that lie evenly apart, if there are many: it is needed only roughly.
+        """
+        self._settle()
+        n_samples, n_classes = self._labels.size, self._n_classes
+        n_wanted = max(_FEWEST_HESSIANS, _HESSIAN_ENTRIES // n_classes**2)
+        step = -(-n_samples // n_wanted)
+        hessian = np.empty((n_classes, n_classes))
+        _add_up_hessians(self._rows, self._weights, step, hessian)
+        return hessian
+
     def derive(self, directions: Floats, z: Floats, h: Floats) -> Floats:
         """Derivatives along directions of class space.
 
@@ -221,6 +239,26 @@ def _sum_leaves(rows, labels, weights, waiting, growth, leaves, sums, first, las
             residuals[k] -= weight * p
             curvatures[k] += weight * p * (1.0 - p)
         residuals[labels[i]] += weight
+
+
+@summing_kernel
+def _add_up_hessians(rows, weights, step, hessian):
+    """Weighted mean of diag(p) - p p' over every `step`-th sample."""
+    n_classes = hessian.shape[0]
+    hessian[:] = 0.0
+    total = 0.0
+    for i in range(0, rows.shape[0], step):
+        row, weight = rows[i], weights[i]
+        total += weight
+        for k in range(n_classes):
+            of_class = hessian[k]
+            share = weight * row[k]
+            for j in range(of_class.size):
+                of_class[j] -= share * row[j]
+            of_class[k] += share
+    for k in range(n_classes):
+        for j in range(n_classes):
+            hessian[k, j] /= total
 
 
 @kernel

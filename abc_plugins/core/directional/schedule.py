@@ -1,9 +1,15 @@
 """The schedule of directions: along which directions of class space the trees of the next round are grown.
 
-A direction is one number per class; adding a constant to it changes nothing. Class k against the rest is the direction e_k,
-class k against the base class b is e_k - e_b, and a random direction sets random groups of classes against each other.
-The options of the base-class schedule keep their meaning: `search` candidates are tried for each tree, `gap` rounds keep the
-directions of a search, and `warmup` classic rounds come first.
+A direction is one number per class; adding a constant to it changes nothing. Class k against the rest is the
+direction e_k, class k against the base class b is e_k - e_b, and a random direction sets random groups of classes
+against each other.
+
+Directions are drawn such that the loss has the same expected curvature along all of them: from a normal distribution
+whose covariance is the inverse of the mean Hessian. Drawn evenly over the classes instead, they would nearly all be
+about the classes with the most loss, and what is learnt of the others would be by accident.
+
+The options of the base-class schedule keep their meaning: `search` candidates are tried for each tree, `gap` rounds
+keep the directions of a search, and `warmup` classic rounds come first.
 """
 
 from __future__ import annotations
@@ -21,9 +27,13 @@ from abc_plugins.core.schedule import CLASSIC, check_search
 _CLASSES_PER_TREE = 4
 _FEWEST_TREES, _MOST_TREES = 2, 8
 _ROWS_WORTH_SEVERAL_TREES = 8192
-"""With fewer samples a tree is grown before another thread has woken up, and trees grown one at a time learn a little more."""
+"""With fewer samples a tree is grown before another thread has woken up, and trees grown one at a time learn a little
+more."""
 
 _ROUNDS_PER_DRAW = 16
+ROUNDS_PER_HESSIAN = 16
+_FLATTEST = 0.05
+"""Smallest curvature, as a share of the largest, that draws make up for."""
 
 
 def default_trees_per_round(n_samples: int, n_classes: int) -> int:
@@ -97,6 +107,7 @@ class DirectionSchedule:
         self.n_rounds = 0
         self._kept: Floats | None = None
         self._drawn_block, self._drawn = -1, np.empty(0)
+        self._spread = np.eye(self.n_classes)
 
     @property
     def bases(self) -> tuple[int, ...]:
@@ -108,6 +119,17 @@ class DirectionSchedule:
         """How many directions a search tries for each tree."""
         return self.n_classes if self.search == "all" else int(self.search)
 
+    @property
+    def wants_hessian(self) -> bool:
+        """Whether `set_hessian` is to be called before the next `plan`: every few rounds, it changes slowly."""
+        return self.n_rounds % ROUNDS_PER_HESSIAN == 0
+
+    def set_hessian(self, hessian: Floats) -> None:
+        """Draw from now on such that this mean Hessian, shape (n_classes, n_classes), has the same size everywhere."""
+        values, vectors = np.linalg.eigh(hessian)
+        largest = max(float(values[-1]), np.finfo(float).tiny)
+        self._spread = (vectors / np.sqrt(np.maximum(values, 0.0) / largest + _FLATTEST)) @ vectors.T
+
     def plan(self) -> DirectionPlan:
         """Say what the next round grows; asking changes nothing."""
         if self.n_rounds < self.warmup:
@@ -118,19 +140,19 @@ class DirectionSchedule:
         return DirectionPlan(self.draw(self.n_rounds), is_classic=False)
 
     def draw(self, round_index: int) -> Floats:
-        """Candidates of a search: Gaussian, with a mean of 0 and a mean square of 1 over the classes."""
-        block, place = divmod(round_index, _ROUNDS_PER_DRAW)
-        if block != self._drawn_block:
-            self._drawn_block, self._drawn = block, self._draw_block(block)
-        return self._drawn[place]
-
-    def _draw_block(self, block: int) -> Floats:
-        """The candidates of some rounds: drawn together, as each draw takes time in Python."""
-        random = np.random.default_rng([self._seed, block])
-        shape = (_ROUNDS_PER_DRAW, self.n_candidates, self.trees_per_round, self.n_classes)
-        directions = random.standard_normal(shape)
+        """Candidates of a search, with a mean of 0 and a mean square of 1 over the classes."""
+        directions = self.draw_evenly(round_index) @ self._spread
         directions -= directions.mean(axis=-1, keepdims=True)
         return directions / np.sqrt((directions**2).mean(axis=-1, keepdims=True))
+
+    def draw_evenly(self, round_index: int) -> Floats:
+        """Normal numbers, shape (n_candidates, n_trees, n_classes)."""
+        block, place = divmod(round_index, _ROUNDS_PER_DRAW)
+        if block != self._drawn_block:  # those of some rounds together, as each draw takes time in Python
+            random = np.random.default_rng([self._seed, block])
+            shape = (_ROUNDS_PER_DRAW, self.n_candidates, self.trees_per_round, self.n_classes)
+            self._drawn_block, self._drawn = block, random.standard_normal(shape)
+        return self._drawn[place]
 
     @staticmethod
     def choose(root_gains: Floats) -> AnyArray:
@@ -154,7 +176,8 @@ class DirectionSchedule:
 
     def get_state(self) -> dict[str, Floats]:
         """What a schedule needs besides its parameters and the number of rounds to go on."""
-        return {} if self._kept is None else {"kept_directions": self._kept}
+        kept = {} if self._kept is None else {"kept_directions": self._kept}
+        return {"spread": self._spread, **kept}
 
     def set_state(self, n_rounds: int, state: Mapping[str, Floats]) -> None:
         """Go on after `n_rounds` rounds, from what `get_state` returned then.
@@ -164,6 +187,10 @@ class DirectionSchedule:
         ModelFormatError
             If the state does not fit the schedule.
         """
+        spread, shape = state.get("spread"), (self.n_classes, self.n_classes)
+        if spread is None or spread.shape != shape or not np.isfinite(spread).all():
+            raise ModelFormatError(f"spread must be finite numbers of shape {shape}.")
+        self._spread = spread
         self.n_rounds = n_rounds
         self._kept = None
         if self.gap > 0 and n_rounds > self.warmup:

@@ -1,8 +1,8 @@
 """The shape of directional trees, chosen from the data.
 
-Symmetric trees are the better ones on small data: each split is supported by all samples. They lose where there is little to
-choose from, so that a tree has to split different parts of the data in different places, and on large data, where that
-costs nothing.
+Symmetric trees are the better ones on small data: each split is supported by all samples. They lose where there is
+little to choose from, so that a tree has to split different parts of the data in different places, and on large data,
+where that costs nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The model: trees with a matrix of leaf values, in flat arrays.
 
-A tree names the classes that it moves, and each leaf has one value for each of them: all K classes for a tree grown along
-a direction of class space, (plus, minus) with the values v and -v for a tree of a class and its base class, one class for a
-classic tree. Trees are grouped by boosting round. Values include the shrinkage.
+A tree names the classes that it moves, and each leaf has one value for each of them: all K classes for a tree grown
+along a direction of class space, (plus, minus) with the values v and -v for a tree of a class and its base class, one
+class for a classic tree. Trees are grouped by boosting round. Values include the shrinkage.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ NO_SETS = np.empty((0, SET_WORDS), dtype=np.uint64)
 class Tree:
     """One tree; arrays have one entry per node unless said otherwise, and node 0 is the root.
 
-    A sample goes left if its value is <= threshold, or if it is missing and `missing_left` is set. Where a node has a set
-    of categories instead, a sample goes left if its category is one of them.
+    A sample goes left if its value is <= threshold, or if it is missing and `missing_left` is set. Where a node has a
+    set of categories instead, a sample goes left if its category is one of them.
 
     Attributes
     ----------

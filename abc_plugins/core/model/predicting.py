@@ -1,12 +1,12 @@
 """Prediction: sum the leaf values that each row reaches.
 
-Rows are walked down one by one only where there are few of them. Otherwise a block of rows goes through a tree together,
-without branches, and LLVM vectorises it over the rows:
+Rows are walked down one by one only where there are few of them. Otherwise a block of rows goes through a tree
+together, without branches, and LLVM vectorises it over the rows:
 
 * A symmetric tree is a table: the comparisons of its levels are the bits of the leaf's number.
-* In any other tree of up to 64 leaves (after QuickScorer, Lucchese et al. 2015) leaves are the bits of a word, counted from
-  the left; every node where a row goes right strikes out the leaves of its left branch; the lowest bit that remains is
-  the row's leaf. That looks at every node of the tree.
+* In any other tree of up to 64 leaves (after QuickScorer, Lucchese et al. 2015) leaves are the bits of a word,
+  counted from the left; every node where a row goes right strikes out the leaves of its left branch; the lowest bit
+  that remains is the row's leaf. That looks at every node of the tree.
 """
 
 from __future__ import annotations

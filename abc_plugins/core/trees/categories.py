@@ -1,9 +1,9 @@
 """The order of categories: for the length of one tree a categorical feature is an ordered one.
 
-The best split of categories into two groups keeps them in the order of sum z / sum h, which is exact for a scalar direction.
-A tree takes that order from its root, where the sums have the most samples, and smooths them, so that rare categories stay
-in the middle. In half of the trees, drawn at random, a feature keeps the order of its category numbers instead: categories
-often have a natural order, and two kinds of splits are better than either.
+The best split of categories into two groups keeps them in the order of sum z / sum h, which is exact for a scalar
+direction. A tree takes that order from its root, where the sums have the most samples, and smooths them, so that rare
+categories stay in the middle. In half of the trees, drawn at random, a feature keeps the order of its category
+numbers instead: categories often have a natural order, and two kinds of splits are better than either.
 """
 
 from __future__ import annotations

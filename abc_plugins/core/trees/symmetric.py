@@ -1,8 +1,8 @@
 """Level-wise growth of one symmetric tree: all leaves of a level are split by the same feature and threshold.
 
-The tree of depth d is a table of 2**d leaves. Its nodes are numbered level by level: node i has the children 2 i + 1 and
-2 i + 2. A leaf without samples, or one that a split would leave with too small a child, adds nothing to the gain of that
-split, but is split with all others.
+The tree of depth d is a table of 2**d leaves. Its nodes are numbered level by level: node i has the children 2 i + 1
+and 2 i + 2. A leaf without samples, or one that a split would leave with too small a child, adds nothing to the gain
+of that split, but is split with all others.
 """
 
 from __future__ import annotations
@@ -46,7 +46,16 @@ def grow_symmetric_trees(columns, units, n_rows, rules, work, trees, depth, firs
             for j in range(n_rows):
                 work.rows[j] = j
         trees.n_nodes[t] = _grow_tree(
-            columns, units, n_rows, trees.usable[t], trees.sorts[t], depth, rules, work, trees.nodes[t], trees.leaf_ids[t]
+            columns,
+            units,
+            n_rows,
+            trees.usable[t],
+            trees.sorts[t],
+            depth,
+            rules,
+            work,
+            trees.nodes[t],
+            trees.leaf_ids[t],
         )
         for place in range(trees.places.shape[1]):
             trees.places[t, place] = work.order.place_of[place]
@@ -139,7 +148,9 @@ def _score(z, wh, rules, reg_lambda):
 
 
 @kernel
-def _sum_from_left(hist, first_cell, n_cells, n_bins, default_bin, is_sorted, order, f, node_z, node_wh, left_z, left_wh):
+def _sum_from_left(
+    hist, first_cell, n_cells, n_bins, default_bin, is_sorted, order, f, node_z, node_wh, left_z, left_wh
+):
     """Write the sums up to every bin of present values, in the order of the tree; return those of missing values."""
     z = np.int64(0)
     wh = np.int64(0)
