@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from common import describe_machine, print_table
 
+from abc_plugins import ABCBoostClassifier
 from abc_plugins.core.booster import Booster
 from abc_plugins.core.leaves import apply_update
 from abc_plugins.core.pairs import base_pairs
 from abc_plugins.core.runtime.parallel import Workers
-from abc_plugins.core.settings import Settings
 from abc_plugins.core.trees.fixedpoint import to_fixed_point
 from abc_plugins.core.trees.histogram import build_histogram
 from abc_plugins.core.trees.training_data import make_training_data
@@ -53,7 +53,8 @@ def profile(name: str, leaf_values: str = "sequential") -> dict[str, float]:
             np.ascontiguousarray(data.X[train], dtype=np.float64), labels.astype(np.int32), np.ones(labels.size),
             classes.size, 255, workers,
         )  # fmt: skip
-        booster = Booster(samples, Settings(search=1, gap=0, warmup=0, leaf_values=leaf_values), workers)
+        options = {"method": "abcrobustlogit", "search": 1, "gap": 0, "warmup": 0, "leaf_values": leaf_values}
+        booster = Booster(samples, ABCBoostClassifier(**options)._check_parameters(seed=0), workers)
         for _ in range(ROUNDS[name]):
             booster.run_round()
         return _parts(booster, samples, workers)

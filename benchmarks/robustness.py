@@ -96,7 +96,7 @@ def run_cell(cell: dict[str, Any]) -> dict[str, Any]:
     from abc_plugins import ABCBoostClassifier
 
     X, y, X_test, y_test = split_data(cell["data"], cell["split"])
-    model = ABCBoostClassifier(n_estimators=cell["rounds"], n_jobs=1, **cell["params"])
+    model = ABCBoostClassifier(n_estimators=cell["rounds"], n_jobs=1, **{"method": "abcrobustlogit", **cell["params"]})
     held_out = np.arange(y.size) % 5 == 4 if "early_stopping_rounds" in cell["params"] else np.zeros(y.size, dtype=bool)
     started = time.perf_counter()
     model.fit(X[~held_out], y[~held_out], eval_set=[(X[held_out], y[held_out])] if held_out.any() else None)
