@@ -125,7 +125,8 @@ def _scalar_rounds(
             for entry, k in enumerate(tree.classes.tolist()):
                 values = (means[:, entry] + start.pop(k, 0.0)).astype(np.float32)
                 copies.append((k, _scalar_tree(tree, members, conditions, parents, values)))
-        copies.sort(key=lambda copy, base=base: (copy[0] == base, copy[0]))
+        order = sorted(range(len(copies)), key=[(k == base, k) for k, _ in copies].__getitem__)
+        copies = [copies[place] for place in order]
         written, _ = read_trees(bytes(encode([copy for _, copy in copies])), 0)
         scalar_rounds.append([(k, tree) for (k, _), tree in zip(copies, written, strict=True)])
     return scalar_rounds

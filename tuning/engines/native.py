@@ -13,7 +13,7 @@ from abc_plugins.classifier import ABCBoostClassifier
 from abc_plugins.core.booster import Booster
 from abc_plugins.core.runtime.checks import check_choice
 from abc_plugins.core.runtime.parallel import Workers
-from abc_plugins.core.settings import PAPER_METHODS, Settings, check_settings
+from abc_plugins.core.settings import MAX_BINS, PAPER_METHODS, Settings, check_settings
 from abc_plugins.core.trees.training_data import make_training_data
 from abc_plugins.training.evaluation import EvalSet, Metrics, softmax
 from abc_plugins.training.run import train
@@ -45,7 +45,7 @@ class NativeEngine(Engine):
     def bin_fold(self, train: Samples, valid: Samples, test: Samples) -> FoldData:
         """Bin the training rows that have a weight."""
         kept = train.weights > 0
-        max_bins = self._settings({}).max_bins
+        max_bins = self._settings({}).max_bins or MAX_BINS
         with Workers(self.n_threads) as workers:
             binned = make_training_data(
                 train.X[kept], train.codes[kept], train.weights[kept], self.n_classes, max_bins, workers

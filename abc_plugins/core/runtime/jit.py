@@ -52,7 +52,7 @@ def _cached(dispatcher: Any) -> Kernel:
         dispatcher.enable_caching()
         _invalidate_on_any_source_change(dispatcher._cache._cache_file)
     _tell_of_compilation(dispatcher)
-    return dispatcher  # type: ignore[no-any-return]
+    return dispatcher
 
 
 def part_of_kernel(function: Kernel) -> Kernel:
