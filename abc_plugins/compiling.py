@@ -62,7 +62,7 @@ def _use_all_kernels() -> None:
     sparse[::50] = np.nan
     for X in (dense, sparse):
         for options in _KINDS:
-            model = ABCBoostClassifier(**options, n_estimators=4, warmup=1, search=2, gap=1, subsample=0.5, n_jobs=1)
+            model = ABCBoostClassifier(**options, n_estimators=20, warmup=1, search=2, gap=1, subsample=0.5, n_jobs=1)
             model.fit(X, y, eval_set=[(X, y)])
             model.predict(X)
             model.predict(X[:1])

@@ -73,7 +73,7 @@ def test_changed_checkpoints_resume_or_are_refused(fuzzer: Any, tmp_path: Path) 
 def test_the_fuzzer_notices_a_missing_check(fuzzer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("abc_plugins.core.model.validation._check_numbers", lambda _: None)
     with pytest.raises(Exception, match=r"not finite|must be a finite number|must be a number|not negative|overflow"):
-        load_cases(fuzzer, "model", 1500, tmp_path)
+        load_cases(fuzzer, "model", 4000, tmp_path)
 
 
 def test_cases_can_be_repeated(fuzzer: Any, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -125,8 +126,8 @@ def _scalar_rounds(
             for entry, k in enumerate(tree.classes.tolist()):
                 values = (means[:, entry] + start.pop(k, 0.0)).astype(np.float32)
                 copies.append((k, _scalar_tree(tree, members, conditions, parents, values)))
-        order = sorted(range(len(copies)), key=[(k == base, k) for k, _ in copies].__getitem__)
-        copies = [copies[place] for place in order]
+        copies.sort(key=itemgetter(0))
+        copies = [copy for copy in copies if copy[0] != base] + [copy for copy in copies if copy[0] == base]
         written, _ = read_trees(bytes(encode([copy for _, copy in copies])), 0)
         scalar_rounds.append([(k, tree) for (k, _), tree in zip(copies, written, strict=True)])
     return scalar_rounds

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from abc_plugins.core.model.ensemble import LEAF, SET_WORDS, THRESHOLD, Tree, TreeEnsemble, single_leaf
-from abc_plugins.core.model.predicting import Nodes, _make_plan
+from abc_plugins.core.model.predicting import _FEW_TREES, Nodes, _make_plan
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
 
@@ -69,7 +69,7 @@ def symmetric_tree(random, depth, classes):
 def random_ensemble(random, n_leaves, kind="pair", n_rounds=3):
     ensemble = TreeEnsemble(K, F, random.normal(size=K))
     for _ in range(n_rounds):
-        ensemble.append_round([random_tree(random, n_leaves, random_classes(random, kind)) for _ in range(3)])
+        ensemble.append_round([random_tree(random, n_leaves, random_classes(random, kind)) for _ in range(7)])
     return ensemble
 
 
@@ -104,6 +104,7 @@ def random_rows(random, n_rows):
 
 
 def assert_scores(ensemble, X, some):
+    assert ensemble.n_trees > _FEW_TREES
     with Workers(2) as workers:
         np.testing.assert_array_equal(ensemble.raw_scores(X, workers)[some], plain_scores(ensemble, X[some]))
         np.testing.assert_array_equal(ensemble.raw_scores(X, workers, 2)[some], plain_scores(ensemble, X[some], 2))
@@ -115,13 +116,13 @@ def assert_scores(ensemble, X, some):
 @pytest.mark.parametrize("n_leaves", [1, 2, 20, 64, 65, 200])
 @pytest.mark.parametrize("n_rows", [1, 63, 64, 1025])
 def test_scores(n_leaves, n_rows, kind):
-    """Few rows, and trees of more leaves than a word has bits, are walked down; all others go through masks."""
+    """Few rows, few trees, and trees of more leaves than a word has bits, are walked down; others go through masks."""
     random = np.random.default_rng(n_leaves)
     ensemble = random_ensemble(random, n_leaves, kind)
     assert_scores(ensemble, random_rows(random, n_rows), random.choice(n_rows, min(n_rows, 100), replace=False))
 
 
-@pytest.mark.parametrize("n_rows", [1, 63, 64, 65, 1025, 2100])
+@pytest.mark.parametrize("n_rows", [1, 63, 64, 65, 255, 256, 257, 1025, 2100])
 def test_numbers_of_rows(n_rows):
     random = np.random.default_rng(n_rows)
     assert_scores(random_ensemble(random, 7), random_rows(random, n_rows), np.arange(0, n_rows, 1 + n_rows // 150))
@@ -134,13 +135,13 @@ def test_symmetric_trees(depth, kind):
     random = np.random.default_rng(depth)
     ensemble = TreeEnsemble(K, F, random.normal(size=K))
     for _ in range(3):
-        trees = [symmetric_tree(random, depth, random_classes(random, kind)) for _ in range(2)]
+        trees = [symmetric_tree(random, depth, random_classes(random, kind)) for _ in range(6)]
         ensemble.append_round([*trees, random_tree(random, 5, range(K))])
     assert_scores(ensemble, random_rows(random, 300), np.arange(0, 300, 3))
     nodes = Nodes(*(getattr(ensemble.flat(), name) for name in Nodes._fields))
-    way = _make_plan(nodes, 0, 9).way
-    assert set(way[::3]) == set(way[1::3]) == {depth}
-    assert (way[2::3] < 0).all()
+    way = _make_plan(nodes, 0, 21).way.reshape(3, 7)
+    assert set(way[:, :6].flat) == {depth}
+    assert (way[:, 6] < 0).all()
 
 
 @pytest.mark.parametrize("name", ["feature", "threshold", "missing_left", "left_set"])
@@ -153,9 +154,25 @@ def test_trees_that_are_almost_symmetric(name):
     )
     ensemble = TreeEnsemble(K, F)
     for _ in range(2):
-        ensemble.append_round([tree])
+        ensemble.append_round([tree] * 17)
     assert_scores(ensemble, random_rows(random, 200), np.arange(200))
     assert _make_plan(Nodes(*(getattr(ensemble.flat(), field) for field in Nodes._fields)), 0, 1).way[0] < 0
+
+
+@pytest.mark.parametrize(("n_used", "n_leaves"), [(130, 4), (700, 4), (700, 20), (4000, 20), (4000, 100)])
+def test_many_features(n_used, n_leaves):
+    """Their values are brought into the cache for fewer rows at a time."""
+    random = np.random.default_rng(n_used)
+    ensemble = TreeEnsemble(K, n_used)
+    for first in range(0, n_used, max(1, n_used // 2)):
+        features = np.arange(first, first + n_used // 2)
+        trees = [random_tree(random, n_leaves, range(K)) for _ in range(-(-features.size // (n_leaves - 1)))]
+        for tree, of_tree in zip(trees, np.array_split(features, len(trees)), strict=True):
+            tree.feature[tree.feature != LEAF] = np.resize(of_tree, n_leaves - 1)
+        ensemble.append_round(trees)
+    X = random.integers(-3, 4, size=(70, n_used)).astype(float)
+    X[random.random(X.shape) < 0.1] = np.nan
+    assert_scores(ensemble, X, np.arange(0, 70, 15))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.bool_])

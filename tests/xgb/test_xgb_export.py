@@ -112,7 +112,7 @@ def test_categories(n_classes, tree_shape, grow_model, make_categories):
 
 
 def test_categories_of_a_table(make_categories):
-    """Levels become numbers: the place of a level in `categories_`, and what the classifier does not know is missing."""
+    """Levels become numbers, their places in `categories_`; what the classifier does not know is missing."""
     pd = pytest.importorskip("pandas")
     X, y, _ = make_categories(3)
     levels = pd.Categorical.from_codes(np.nan_to_num(X[:, 0], nan=-1).astype(int), list("mlkjihgfedcb"))
