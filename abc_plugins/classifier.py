@@ -53,7 +53,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
     tree_shape : {"auto", "best-first", "symmetric"}, default="auto"
         "best-first" splits the leaf that gains most, wherever it is. "symmetric" splits all leaves of a level by the
         same feature and threshold. "auto" grows directional trees symmetric, unless there are more than 32,768
-        samples or fewer than 64 possible splits. The paper's methods grow best-first.
+        samples or fewer than four possible splits for each class. The paper's methods grow best-first.
     max_depth : int, default=6
         Levels of a symmetric tree.
     trees_per_round : int or None, default=None

@@ -32,7 +32,7 @@ more."""
 
 _ROUNDS_PER_DRAW = 16
 ROUNDS_PER_HESSIAN = 16
-_FLATTEST = 0.05
+_FLATTEST = 0.1
 """Smallest curvature, as a share of the largest, that draws make up for."""
 
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 from abc_plugins.core.settings import Settings
 from abc_plugins.core.trees.training_data import TrainingData
 
-_FEW_SPLITS = 64
-"""Possible splits of all features together: no more than a symmetric tree has leaves."""
+_SPLITS_PER_CLASS = 4
+"""With fewer possible splits of all features together for each class, there is little to choose from."""
 
 _MANY_ROWS = 2**15
 
@@ -24,5 +24,5 @@ def choose_shape(data: TrainingData, settings: Settings) -> Settings:
         return settings
     columns = data.columns
     n_splits = int((columns.n_bins + columns.has_missing - 1).sum())
-    best_first = n_splits < _FEW_SPLITS or data.n_samples > _MANY_ROWS
+    best_first = n_splits < _SPLITS_PER_CLASS * data.n_classes or data.n_samples > _MANY_ROWS
     return replace(settings, tree_shape="best-first" if best_first else "symmetric")

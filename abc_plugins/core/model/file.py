@@ -2,12 +2,15 @@
 
 Layout, all numbers little-endian:
 
-    8 bytes   magic 4 + 4     format version, size of the header in bytes 6 x 8     number of rounds, trees, nodes,
-    classes of all trees, leaf values, words of sets (version 1: the first three) header    JSON, padded with spaces
-    to a multiple of 8 bytes arrays    those of `FlatTrees`, widest items first 4 bytes   CRC-32 of everything before
+    8 bytes   magic
+    4 + 4     format version, size of the header in bytes
+    6 x 8     number of rounds, trees, nodes, classes of all trees, leaf values, words of sets
+    header    JSON, padded with spaces to a multiple of 8 bytes
+    arrays    those of `FlatTrees`, widest items first
+    4 bytes   CRC-32 of everything before
 
 Version 1 knew only trees of one class, or of two with opposite values, and no sets: `plus`, `minus` and one value per
-node.
+node, and the first three numbers.
 """
 
 from __future__ import annotations
