@@ -18,15 +18,13 @@ from abc_plugins.core.runtime.checks import check_choice, check_integer, check_r
 from abc_plugins.core.runtime.parallel import Workers, resolve_n_jobs
 from abc_plugins.core.schedule import check_search
 from abc_plugins.core.settings import Settings, check_settings
-from abc_plugins.core.trees.binning import default_max_bins
-from abc_plugins.core.trees.training_data import make_training_data
 from abc_plugins.data.categories import Categories, check_categorical_features
 from abc_plugins.data.labels import encode_labels
 from abc_plugins.data.tables import read_known, read_weights
 from abc_plugins.training.evaluation import Metrics, softmax
 from abc_plugins.training.fit_data import read_fit_data
 from abc_plugins.training.persistence import load_classifier, save_classifier
-from abc_plugins.training.resuming import Resumption, RunCheckpoints, draw_seed
+from abc_plugins.training.resuming import RunCheckpoints, draw_seed, read_resumption
 from abc_plugins.training.run import TrainingRun, train, warn_without_splits
 
 _MAX_THREADS = 4096
@@ -268,7 +266,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        resumption = self._read_checkpoint(resume_from)
+        resumption = read_resumption(resume_from, self)
         seed = draw_seed(self.random_state, resumption)
         settings = self._check_parameters(seed)
         if resumption is not None:
@@ -289,16 +287,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         n_classes = data.classes.size
         check_search(self.search, n_classes if settings.is_adaptive and n_classes > 2 else None)
         with Workers(threads) as workers:
-            categorical = data.categories.is_categorical if data.categories.any else None
-            binned = make_training_data(
-                data.X,
-                data.codes,
-                data.weights,
-                n_classes,
-                settings.max_bins or default_max_bins(data.codes.size),
-                workers,
-                categorical,
-            )
+            binned = data.binned(settings.max_bins, workers)
             run = train(
                 make_booster(binned, settings, workers),
                 settings.n_estimators,
@@ -403,15 +392,6 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         """Check that the parameters, as far as they do not depend on data, could be those of a fit."""
         self._check_parameters(seed=0)
         self._n_threads()
-
-    def _read_checkpoint(self, resume_from: Any) -> Resumption | None:
-        if resume_from is None:
-            return None
-        if not isinstance(resume_from, str | os.PathLike):
-            fail("resume_from", resume_from, "the path of a checkpoint, or None", TypeError)
-        resumption = Resumption(resume_from)
-        resumption.check(self)
-        return resumption
 
     def _n_threads(self) -> int:
         if self.n_jobs is not None and check_integer("n_jobs", self.n_jobs, maximum=_MAX_THREADS) == 0:
