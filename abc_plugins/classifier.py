@@ -54,8 +54,8 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         "best-first" splits the leaf that gains most, wherever it is. "symmetric" splits all leaves of a level by the
         same feature and threshold. "auto" grows directional trees symmetric, unless there are more than 32,768
         samples or fewer than four possible splits for each class. The paper's methods grow best-first.
-    max_depth : int, default=6
-        Levels of a symmetric tree.
+    max_depth : int or None, default=None
+        Levels of a symmetric tree (6, 7 or 8: as many as leave 25 samples in a leaf).
     trees_per_round : int or None, default=None
         Directional trees grown side by side from the same probabilities (1, and from 8,192 samples on a quarter of the
         number of classes, from 2 to 8).
@@ -173,7 +173,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         learning_rate: float | None = None,
         num_leaves: int | None = None,
         tree_shape: str = "auto",
-        max_depth: int = 6,
+        max_depth: int | None = None,
         trees_per_round: int | None = None,
         search: int | str = 1,
         gap: int = 0,

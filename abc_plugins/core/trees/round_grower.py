@@ -13,7 +13,7 @@ from abc_plugins.core.pairs import Pair
 from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
-from abc_plugins.core.settings import Settings
+from abc_plugins.core.settings import MAX_DEPTH, Settings
 from abc_plugins.core.trees.best_first import number_leaf_nodes, number_leaves, send_down
 from abc_plugins.core.trees.categories import make_category_order
 from abc_plugins.core.trees.fixedpoint import weigh
@@ -302,10 +302,10 @@ class RoundGrower:
         sizes = self._data.columns.n_bins[self._data.columns.is_categorical]
         self._places = np.zeros((n_trees, int(sizes.sum())), dtype=np.uint8)
 
-    def _affordable_depth(self, max_depth: int) -> int:
+    def _affordable_depth(self, max_depth: int | None) -> int:
         """Levels of a symmetric tree: all of its leaves but those of the last level have histograms."""
         affordable = _HISTOGRAM_BYTES // max(1, 16 * int(self._data.columns.group_cell[-1]))
-        return max(1, min(max_depth, affordable.bit_length()))
+        return max(1, min(max_depth or MAX_DEPTH, affordable.bit_length()))
 
     def _provide_teams(self, n_trees: int) -> list[Team]:
         """Teams for as many trees at a time as there are threads and memory for; threads to spare make them larger."""
