@@ -14,8 +14,8 @@ from abc_plugins.callbacks import CallbackList, early_stopping, log_evaluation
 from abc_plugins.core.boosters import make_booster
 from abc_plugins.core.model.ensemble import TreeEnsemble
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
-from abc_plugins.core.runtime.checks import check_choice, check_integer, check_real, fail
-from abc_plugins.core.runtime.parallel import Workers, resolve_n_jobs
+from abc_plugins.core.runtime.checks import check_choice, check_integer, check_real
+from abc_plugins.core.runtime.parallel import Workers, check_n_jobs, resolve_n_jobs
 from abc_plugins.core.schedule import check_search
 from abc_plugins.core.settings import Settings, check_settings
 from abc_plugins.core.trees.binning import default_max_bins
@@ -26,16 +26,14 @@ from abc_plugins.data.tables import read_known, read_weights
 from abc_plugins.training.evaluation import Metrics, softmax
 from abc_plugins.training.fit_data import read_fit_data
 from abc_plugins.training.persistence import load_classifier, save_classifier
-from abc_plugins.training.resuming import Resumption, RunCheckpoints, draw_seed
+from abc_plugins.training.resuming import RunCheckpoints, draw_seed, read_resumption
 from abc_plugins.training.run import TrainingRun, train, warn_without_splits
-
-_MAX_THREADS = 4096
 
 
 class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
     """Multi-class gradient boosting along directions of class space, or with an adaptive base class.
 
-    Parameters marked "None" have a default that depends on the method, given as (directional / the paper's methods).
+    None stands for a default that depends on the method: (directional / the paper's methods).
 
     Parameters
     ----------
@@ -253,8 +251,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
             Labels of any hashable, sortable kind.
         sample_weight : array-like of shape (n_samples,), optional
-            A weight of 2 equals a row given twice, a weight of 0 a row left out. Of weights that are not whole numbers
-            only the ratios matter.
+            A weight of 2 equals a row given twice, 0 a row left out. Of fractions only the ratios matter.
         eval_set : list of (X, y) or (X, y, sample_weight), optional
             Samples to score after every round, called "valid_0", "valid_1", ...
         callbacks : list, optional
@@ -268,7 +265,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        resumption = self._read_checkpoint(resume_from)
+        resumption = read_resumption(resume_from, self)
         seed = draw_seed(self.random_state, resumption)
         settings = self._check_parameters(seed)
         if resumption is not None:
@@ -360,10 +357,8 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
     def feature_importance(self, importance_type: str = "gain") -> Floats:
         """Total gain ("gain") or number ("count", "split") of the splits on every feature."""
         check_is_fitted(self)
-        if importance_type not in ("gain", "count", "split"):
-            fail("importance_type", importance_type, "'gain' or 'count'")
-        kind = "gain" if importance_type == "gain" else "count"
-        return self.model_.feature_importance(kind, self.best_iteration_)
+        check_choice("importance_type", importance_type, ("gain", "count", "split"))
+        return self.model_.feature_importance(importance_type, self.best_iteration_)
 
     def save_model(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file; `load_model` reads it."""
@@ -404,19 +399,8 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         self._check_parameters(seed=0)
         self._n_threads()
 
-    def _read_checkpoint(self, resume_from: Any) -> Resumption | None:
-        if resume_from is None:
-            return None
-        if not isinstance(resume_from, str | os.PathLike):
-            fail("resume_from", resume_from, "the path of a checkpoint, or None", TypeError)
-        resumption = Resumption(resume_from)
-        resumption.check(self)
-        return resumption
-
     def _n_threads(self) -> int:
-        if self.n_jobs is not None and check_integer("n_jobs", self.n_jobs, maximum=_MAX_THREADS) == 0:
-            fail("n_jobs", 0, "a whole number other than 0, or None")
-        return resolve_n_jobs(self.n_jobs)
+        return resolve_n_jobs(check_n_jobs(self.n_jobs))
 
     def _own_callbacks(self, has_eval_sets: bool) -> list[Any]:
         own = []

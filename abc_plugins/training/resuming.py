@@ -19,6 +19,7 @@ from abc_plugins.core.boosters import restore_booster
 from abc_plugins.core.model.checkpoint import Checkpoint, check_checkpoint, load_checkpoint, save_checkpoint
 from abc_plugins.core.model.validation import ModelFormatError
 from abc_plugins.core.runtime.arrays import AnyArray
+from abc_plugins.core.runtime.checks import fail
 from abc_plugins.data.categories import Categories
 from abc_plugins.training.evaluation import EvalSet, Metrics
 from abc_plugins.training.fit_data import FitData
@@ -160,6 +161,17 @@ def draw_seed(random_state: Any, resumption: Resumption | None) -> int:
     if resumption is not None and not isinstance(random_state, Integral):
         return resumption.seed
     return int(random.randint(2**31 - 1))
+
+
+def read_resumption(resume_from: Any, estimator: ABCBoostClassifier) -> Resumption | None:
+    """Read the checkpoint that a training is to go on from, if any, and check that it is of such a training."""
+    if resume_from is None:
+        return None
+    if not isinstance(resume_from, str | os.PathLike):
+        fail("resume_from", resume_from, "the path of a checkpoint, or None", TypeError)
+    resumption = Resumption(resume_from)
+    resumption.check(estimator)
+    return resumption
 
 
 @dataclass
