@@ -18,8 +18,6 @@ from abc_plugins.core.runtime.checks import check_choice, check_integer, check_r
 from abc_plugins.core.runtime.parallel import Workers, check_n_jobs, resolve_n_jobs
 from abc_plugins.core.schedule import check_search
 from abc_plugins.core.settings import Settings, check_settings
-from abc_plugins.core.trees.binning import default_max_bins
-from abc_plugins.core.trees.training_data import make_training_data
 from abc_plugins.data.categories import Categories, check_categorical_features
 from abc_plugins.data.labels import encode_labels
 from abc_plugins.data.tables import read_known, read_weights
@@ -286,16 +284,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         n_classes = data.classes.size
         check_search(self.search, n_classes if settings.is_adaptive and n_classes > 2 else None)
         with Workers(threads) as workers:
-            categorical = data.categories.is_categorical if data.categories.any else None
-            binned = make_training_data(
-                data.X,
-                data.codes,
-                data.weights,
-                n_classes,
-                settings.max_bins or default_max_bins(data.codes.size),
-                workers,
-                categorical,
-            )
+            binned = data.binned(settings.max_bins, workers)
             run = train(
                 make_booster(binned, settings, workers),
                 settings.n_estimators,

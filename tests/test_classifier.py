@@ -715,12 +715,19 @@ def test_settings_have_the_defaults_of_the_classifier():
 
 
 def test_none_stands_for_the_default_of_the_method():
-    names = ("learning_rate", "min_samples_leaf", "reg_lambda", "leaf_reg_lambda", "start_scores")
-    directional, paper = (
-        ABCBoostClassifier(method=method)._check_parameters(seed=0) for method in ("directional", "abcmart")
+    """Those of the paper's methods are the paper's."""
+    names = (
+        "learning_rate",
+        "num_leaves",
+        "min_samples_leaf",
+        "reg_lambda",
+        "leaf_reg_lambda",
+        "start_scores",
+        "max_bins",
     )
-    assert [getattr(directional, name) for name in names] == [0.05, 1, 1.0, 0.1, "priors"]
-    assert [getattr(paper, name) for name in names] == [0.1, 10, 0.0, 0.0, "zero"]
+    paper = ABCBoostClassifier(method="abcmart")._check_parameters(seed=0)
+    assert [getattr(paper, name) for name in names] == [0.1, 20, 10, 0.0, 0.0, "zero", 255]
+    assert all(getattr(ABCBoostClassifier(), name) is None for name in names)
     assert ABCBoostClassifier(method="mart", reg_lambda=3.0)._check_parameters(seed=0).leaf_reg_lambda == 3.0
 
 

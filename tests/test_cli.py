@@ -148,7 +148,7 @@ def test_options_are_described(run: Callable[..., Outcome]) -> None:
     outcome = run("fit", "--help")
     assert outcome.code == 0
     text = " ".join(outcome.out.split())
-    assert "--learning-rate VALUE float or None, default=None. Shrinkage, nu. None: 0.05 for" in text
+    assert "--n-estimators VALUE int, default=300. Number of boosting rounds, M." in text
     assert text.count("default=") == len(ABCBoostClassifier().get_params()) - 1
 
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
+from abc_plugins.core.runtime.parallel import Workers
+from abc_plugins.core.trees.binning import default_max_bins
+from abc_plugins.core.trees.training_data import TrainingData, make_training_data
 from abc_plugins.data.categories import Categories, learn_categories
 from abc_plugins.data.labels import read_labels
 from abc_plugins.data.tables import read_features
@@ -41,6 +44,18 @@ class FitData:
     names: Sequence[str] | None
     categories: Categories
     eval_sets: Sequence[EvalSet]
+
+    def binned(self, max_bins: int | None, workers: Workers) -> TrainingData:
+        """The samples as the booster takes them; the number of bins depends on theirs by default."""
+        return make_training_data(
+            self.X,
+            self.codes,
+            self.weights,
+            self.classes.size,
+            max_bins or default_max_bins(self.codes.size),
+            workers,
+            self.categories.is_categorical if self.categories.any else None,
+        )
 
 
 def read_fit_data(

@@ -163,14 +163,14 @@ def draw_seed(random_state: Any, resumption: Resumption | None) -> int:
     return int(random.randint(2**31 - 1))
 
 
-def read_resumption(resume_from: Any, estimator: ABCBoostClassifier) -> Resumption | None:
-    """Read the checkpoint that a training is to go on from, if any, and check that it is of such a training."""
+def read_resumption(resume_from: Any, classifier: ABCBoostClassifier) -> Resumption | None:
+    """Read the checkpoint that a fit goes on from, if there is one."""
     if resume_from is None:
         return None
     if not isinstance(resume_from, str | os.PathLike):
         fail("resume_from", resume_from, "the path of a checkpoint, or None", TypeError)
     resumption = Resumption(resume_from)
-    resumption.check(estimator)
+    resumption.check(classifier)
     return resumption
 
 

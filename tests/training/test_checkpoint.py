@@ -20,6 +20,7 @@ from abc_plugins import ABCBoostClassifier, ModelFormatError
 from abc_plugins.callbacks import Callback, checkpoint, early_stopping, record_evaluation
 from abc_plugins.cli import main
 from abc_plugins.core.model import checkpoint as checkpoint_file
+from abc_plugins.core.settings import Settings
 
 OPTIONS = {
     "n_estimators": 12,
@@ -292,7 +293,7 @@ OTHER = {
     "class_weight": (lambda _: {"class_weight": "balanced"}, r"the sample weights \(with class_weight\) is not the"),
     "no eval_set": (lambda _: {"eval_set": []}, "the names of the evaluation sets was"),
     "eval_set": (lambda data: {"eval_set": [(data.X_test, np.zeros(len(data.X_test), int))]}, r"eval_set\[0\] is not"),
-    "learning_rate": (lambda _: {"learning_rate": 0.2}, "learning_rate was 0.05 and is now 0.2"),
+    "learning_rate": (lambda _: {"learning_rate": 0.2}, f"learning_rate was {Settings().learning_rate} and is now 0.2"),
     "method": (lambda _: {"method": "abcmart"}, "method was 'directional' and is now 'abcmart'"),
     "tree_shape": (lambda _: {"tree_shape": "symmetric"}, "tree_shape was 'auto' and is now 'symmetric'"),
     "search": (lambda _: {"search": 3}, "search was 2 and is now 3"),
@@ -349,7 +350,9 @@ def test_paths_that_are_no_checkpoints(data, path, tmp_path):
 
 
 def test_a_default_that_is_given_is_the_same_training(data, path):
-    assert_identical(resume(path, data, learning_rate=0.05, reg_lambda=1, start_scores="priors"), resume(path, data))
+    assert_identical(
+        resume(path, data, learning_rate=Settings().learning_rate, start_scores="priors"), resume(path, data)
+    )
 
 
 def change_header(path: Path, **changes) -> None:
