@@ -103,6 +103,12 @@ class Workers:
         `in_order(item)` is called for one item after the other in their order, each after its work is done, by a thread
         that has just done some while the others go on. It must not use these threads itself.
         """
+        if self.n_threads == 1 or len(items) == 1:
+            for item in items:
+                work(item, 0)
+                if in_order is not None:
+                    in_order(item)
+            return
         queue = iter(enumerate(items))
         is_done = [False] * len(items)
         behind = iter(range(len(items) if in_order is not None else 0))
