@@ -9,9 +9,10 @@ ROOT = Path(__file__).parent.parent
 LAYERS = [
     ["abc_plugins.core.runtime"],
     # the terms of a round, which trees and models are made of, too
-    [f"abc_plugins.core.{name}" for name in ("schedule", "settings", "pairs", "losses", "leaves")],
+    [f"abc_plugins.core.{name}" for name in ("schedule", "settings", "rounds", "pairs", "losses", "leaves")],
     ["abc_plugins.core.model"],
     ["abc_plugins.core.trees"],
+    ["abc_plugins.core.directional"],
     ["abc_plugins.core"],
     ["abc_plugins.data"],
     ["abc_plugins.training", "abc_plugins.callbacks"],
