@@ -51,7 +51,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         same feature and threshold. "auto" grows directional trees symmetric, unless there are more than 32,768
         samples or fewer than four possible splits for each class. The paper's methods grow best-first.
     max_depth : int or None, default=None
-        Levels of a symmetric tree (6, 7 or 8: as many as leave 25 samples in a leaf).
+        Levels of a symmetric tree (6, and 7 from 3,200 samples on).
     trees_per_round : int or None, default=None
         Directional trees grown side by side from the same probabilities (1, and from 8,192 samples on a quarter of the
         number of classes, from 2 to 8).

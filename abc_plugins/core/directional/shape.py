@@ -17,7 +17,7 @@ _SPLITS_PER_CLASS = 4
 
 _MANY_ROWS = 2**15
 
-_LEAST_DEPTH, _MOST_DEPTH = 6, 8
+_LEAST_DEPTH, _MOST_DEPTH = 6, 7
 _ROWS_PER_LEAF = 25
 """A symmetric tree is deeper if its leaves have so many samples in the mean all the same."""
 
