@@ -14,8 +14,8 @@ from abc_plugins.callbacks import CallbackList, early_stopping, log_evaluation
 from abc_plugins.core.boosters import make_booster
 from abc_plugins.core.model.ensemble import TreeEnsemble
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
-from abc_plugins.core.runtime.checks import check_choice, check_integer, check_real, fail
-from abc_plugins.core.runtime.parallel import Workers, resolve_n_jobs
+from abc_plugins.core.runtime.checks import check_choice, check_integer, check_real
+from abc_plugins.core.runtime.parallel import Workers, check_n_jobs, resolve_n_jobs
 from abc_plugins.core.schedule import check_search
 from abc_plugins.core.settings import Settings, check_settings
 from abc_plugins.data.categories import Categories, check_categorical_features
@@ -27,13 +27,11 @@ from abc_plugins.training.persistence import load_classifier, save_classifier
 from abc_plugins.training.resuming import RunCheckpoints, draw_seed, read_resumption
 from abc_plugins.training.run import TrainingRun, train, warn_without_splits
 
-_MAX_THREADS = 4096
-
 
 class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
     """Multi-class gradient boosting along directions of class space, or with an adaptive base class.
 
-    Parameters marked "None" have a default that depends on the method, given as (directional / the paper's methods).
+    None stands for a default that depends on the method: (directional / the paper's methods).
 
     Parameters
     ----------
@@ -52,8 +50,8 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         "best-first" splits the leaf that gains most, wherever it is. "symmetric" splits all leaves of a level by the
         same feature and threshold. "auto" grows directional trees symmetric, unless there are more than 32,768
         samples or fewer than four possible splits for each class. The paper's methods grow best-first.
-    max_depth : int, default=6
-        Levels of a symmetric tree.
+    max_depth : int or None, default=None
+        Levels of a symmetric tree (6, and 7 from 3,200 samples on).
     trees_per_round : int or None, default=None
         Directional trees grown side by side from the same probabilities (1, and from 8,192 samples on a quarter of the
         number of classes, from 2 to 8).
@@ -171,7 +169,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         learning_rate: float | None = None,
         num_leaves: int | None = None,
         tree_shape: str = "auto",
-        max_depth: int = 6,
+        max_depth: int | None = None,
         trees_per_round: int | None = None,
         search: int | str = 1,
         gap: int = 0,
@@ -251,8 +249,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
             Labels of any hashable, sortable kind.
         sample_weight : array-like of shape (n_samples,), optional
-            A weight of 2 equals a row given twice, a weight of 0 a row left out. Of weights that are not whole numbers
-            only the ratios matter.
+            A weight of 2 equals a row given twice, 0 a row left out. Of fractions only the ratios matter.
         eval_set : list of (X, y) or (X, y, sample_weight), optional
             Samples to score after every round, called "valid_0", "valid_1", ...
         callbacks : list, optional
@@ -349,10 +346,8 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
     def feature_importance(self, importance_type: str = "gain") -> Floats:
         """Total gain ("gain") or number ("count", "split") of the splits on every feature."""
         check_is_fitted(self)
-        if importance_type not in ("gain", "count", "split"):
-            fail("importance_type", importance_type, "'gain' or 'count'")
-        kind = "gain" if importance_type == "gain" else "count"
-        return self.model_.feature_importance(kind, self.best_iteration_)
+        check_choice("importance_type", importance_type, ("gain", "count", "split"))
+        return self.model_.feature_importance(importance_type, self.best_iteration_)
 
     def save_model(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file; `load_model` reads it."""
@@ -394,9 +389,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         self._n_threads()
 
     def _n_threads(self) -> int:
-        if self.n_jobs is not None and check_integer("n_jobs", self.n_jobs, maximum=_MAX_THREADS) == 0:
-            fail("n_jobs", 0, "a whole number other than 0, or None")
-        return resolve_n_jobs(self.n_jobs)
+        return resolve_n_jobs(check_n_jobs(self.n_jobs))
 
     def _own_callbacks(self, has_eval_sets: bool) -> list[Any]:
         own = []

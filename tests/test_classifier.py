@@ -551,7 +551,7 @@ def test_importances(data):
     np.testing.assert_array_equal(model.feature_importance("split"), counts)
     np.testing.assert_allclose(model.feature_importances_, gains / gains.sum())
     assert counts[0] == 0 < counts[1:].min()
-    with pytest.raises(ValueError, match="importance_type must be 'gain' or 'count'; got 'cover'"):
+    with pytest.raises(ValueError, match="importance_type must be one of 'gain', 'count', 'split'; got 'cover'"):
         model.feature_importance("cover")
 
 

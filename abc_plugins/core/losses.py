@@ -112,10 +112,12 @@ def softmax_blocks(scores, labels, weights, probabilities, block_losses, first_b
 
 
 @kernel
-def sample_losses(scores, labels, losses):
-    """Log loss of every sample, for scores of shape (n_samples, n_classes)."""
+def mean_loss(scores, labels, weights):
+    """Weighted mean of the log loss, for scores of shape (n_samples, n_classes)."""
     n_samples, n_classes = scores.shape
     exponentials = np.empty(n_classes)
+    loss_sum = 0.0
+    weight_sum = 0.0
     for i in range(n_samples):
         row = scores[i]
         largest = -np.inf
@@ -126,7 +128,9 @@ def sample_losses(scores, labels, losses):
         total = 0.0
         for k in range(n_classes):
             total += exponentials[k]
-        losses[i] = np.log(total) + largest - row[labels[i]]
+        loss_sum += weights[i] * (np.log(total) + largest - row[labels[i]])
+        weight_sum += weights[i]
+    return loss_sum / weight_sum
 
 
 @kernel

@@ -50,7 +50,7 @@ class Settings:
     learning_rate: float = 0.1
     num_leaves: int = 40
     tree_shape: str = "auto"
-    max_depth: int = 6
+    max_depth: int | None = None
     trees_per_round: int | None = None
     search: int | str = 1
     gap: int = 0
@@ -111,7 +111,9 @@ def check_settings(*, stops_early: bool = False, **values: Any) -> Settings:
         clip = check_real("leaf_clip", clip, above=0.0, allowed="a number larger than 0, or None")
     if trees_per_round is not None:
         trees_per_round = check_integer("trees_per_round", trees_per_round, minimum=1, maximum=MAX_TREES_PER_ROUND)
-    max_bins = values["max_bins"]
+    max_bins, max_depth = values["max_bins"], values["max_depth"]
+    if max_depth is not None:
+        max_depth = check_integer("max_depth", max_depth, minimum=1, maximum=MAX_DEPTH)
     if max_bins is not None:
         max_bins = check_integer("max_bins", max_bins, minimum=2, maximum=MAX_BINS)
     shape = check_choice("tree_shape", values["tree_shape"], TREE_SHAPES)
@@ -124,7 +126,7 @@ def check_settings(*, stops_early: bool = False, **values: Any) -> Settings:
         learning_rate=check_real("learning_rate", values["learning_rate"], above=0.0),
         num_leaves=check_integer("num_leaves", values["num_leaves"], minimum=2, maximum=MAX_LEAVES),
         tree_shape=shape if method == DIRECTIONAL else "best-first",
-        max_depth=check_integer("max_depth", values["max_depth"], minimum=1, maximum=MAX_DEPTH),
+        max_depth=max_depth,
         trees_per_round=trees_per_round,
         search=check_search(values["search"], None),
         gap=check_integer("gap", values["gap"], minimum=0),

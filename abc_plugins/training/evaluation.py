@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from abc_plugins.core.losses import sample_losses
+from abc_plugins.core.losses import mean_loss
 from abc_plugins.core.model.ensemble import FlatTrees
 from abc_plugins.core.model.predicting import add_tree_scores
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
@@ -55,9 +55,7 @@ def softmax(scores: Floats) -> Floats:
 
 
 def _log_loss(eval_set: EvalSet) -> float:
-    losses = np.empty(eval_set.codes.size)
-    sample_losses(eval_set.scores, eval_set.codes, losses)
-    return float(np.average(losses, weights=eval_set.weights))
+    return float(mean_loss(eval_set.scores, eval_set.codes, eval_set.weights))
 
 
 def _error(eval_set: EvalSet) -> float:

@@ -112,10 +112,10 @@ class PermutedSchedule(DirectionSchedule):
 
     def __init__(self, schedule, order):
         self.__dict__.update(schedule.__dict__)
-        self._order = order
+        self._order, self._drawn_block = order, -1
 
-    def draw_evenly(self, round_index):
-        return super().draw_evenly(round_index)[..., self._order]
+    def draw_evenly(self, block):
+        return super().draw_evenly(block)[..., self._order]
 
 
 def test_relabelling_permutes_the_model():

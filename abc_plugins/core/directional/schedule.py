@@ -30,8 +30,9 @@ _ROWS_WORTH_SEVERAL_TREES = 8192
 """With fewer samples a tree is grown before another thread has woken up, and trees grown one at a time learn a little
 more."""
 
-_ROUNDS_PER_DRAW = 16
-ROUNDS_PER_HESSIAN = 16
+ROUNDS_PER_BLOCK = 16
+"""Directions of so many rounds are drawn together, for the Hessian at the first of them."""
+
 _FLATTEST = 0.1
 """Smallest curvature, as a share of the largest, that draws make up for."""
 
@@ -122,12 +123,13 @@ class DirectionSchedule:
     @property
     def wants_hessian(self) -> bool:
         """Whether `set_hessian` is to be called before the next `plan`: every few rounds, it changes slowly."""
-        return self.n_rounds % ROUNDS_PER_HESSIAN == 0
+        return self.n_rounds % ROUNDS_PER_BLOCK == 0
 
     def set_hessian(self, hessian: Floats) -> None:
         """Draw from now on such that this mean Hessian, shape (n_classes, n_classes), has the same size everywhere."""
         values, vectors = np.linalg.eigh(hessian)
         largest = max(float(values[-1]), np.finfo(float).tiny)
+        self._drawn_block = -1
         self._spread = (vectors / np.sqrt(np.maximum(values, 0.0) / largest + _FLATTEST)) @ vectors.T
 
     def plan(self) -> DirectionPlan:
@@ -141,18 +143,19 @@ class DirectionSchedule:
 
     def draw(self, round_index: int) -> Floats:
         """Candidates of a search, with a mean of 0 and a mean square of 1 over the classes."""
-        directions = self.draw_evenly(round_index) @ self._spread
-        directions -= directions.mean(axis=-1, keepdims=True)
-        return directions / np.sqrt((directions**2).mean(axis=-1, keepdims=True))
-
-    def draw_evenly(self, round_index: int) -> Floats:
-        """Normal numbers, shape (n_candidates, n_trees, n_classes)."""
-        block, place = divmod(round_index, _ROUNDS_PER_DRAW)
+        block, place = divmod(round_index, ROUNDS_PER_BLOCK)
         if block != self._drawn_block:  # those of some rounds together, as each draw takes time in Python
-            random = np.random.default_rng([self._seed, block])
-            shape = (_ROUNDS_PER_DRAW, self.n_candidates, self.trees_per_round, self.n_classes)
-            self._drawn_block, self._drawn = block, random.standard_normal(shape)
+            directions = self.draw_evenly(block) @ self._spread
+            directions -= directions.mean(axis=-1, keepdims=True)
+            directions /= np.sqrt((directions**2).mean(axis=-1, keepdims=True))
+            self._drawn_block, self._drawn = block, directions
         return self._drawn[place]
+
+    def draw_evenly(self, block: int) -> Floats:
+        """Normal numbers of the rounds of a block, shape (n_rounds, n_candidates, n_trees, n_classes)."""
+        random = np.random.default_rng([self._seed, block])
+        shape = (ROUNDS_PER_BLOCK, self.n_candidates, self.trees_per_round, self.n_classes)
+        return random.standard_normal(shape)
 
     @staticmethod
     def choose(root_gains: Floats) -> AnyArray:
@@ -190,7 +193,7 @@ class DirectionSchedule:
         spread, shape = state.get("spread"), (self.n_classes, self.n_classes)
         if spread is None or spread.shape != shape or not np.isfinite(spread).all():
             raise ModelFormatError(f"spread must be finite numbers of shape {shape}.")
-        self._spread = spread
+        self._spread, self._drawn_block = spread, -1
         self.n_rounds = n_rounds
         self._kept = None
         if self.gap > 0 and n_rounds > self.warmup:

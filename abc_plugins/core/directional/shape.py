@@ -1,4 +1,4 @@
-"""The shape of directional trees, chosen from the data.
+"""The shape and depth of directional trees, chosen from the data.
 
 Symmetric trees are the better ones on small data: each split is supported by all samples. They lose where there is
 little to choose from, so that a tree has to split different parts of the data in different places, and on large data,
@@ -17,12 +17,18 @@ _SPLITS_PER_CLASS = 4
 
 _MANY_ROWS = 2**15
 
+_LEAST_DEPTH, _MOST_DEPTH = 6, 7
+_ROWS_PER_LEAF = 25
+"""A symmetric tree is deeper if its leaves have so many samples in the mean all the same."""
+
 
 def choose_shape(data: TrainingData, settings: Settings) -> Settings:
-    """Put "best-first" or "symmetric" in place of "auto"."""
-    if settings.tree_shape != "auto":
-        return settings
-    columns = data.columns
-    n_splits = int((columns.n_bins + columns.has_missing - 1).sum())
-    best_first = n_splits < _SPLITS_PER_CLASS * data.n_classes or data.n_samples > _MANY_ROWS
-    return replace(settings, tree_shape="best-first" if best_first else "symmetric")
+    """Put "best-first" or "symmetric" in place of "auto", and the depth of symmetric trees in place of None."""
+    columns, n_samples = data.columns, data.n_samples
+    shape = settings.tree_shape
+    if shape == "auto":
+        n_splits = int((columns.n_bins + columns.has_missing - 1).sum())
+        best_first = n_splits < _SPLITS_PER_CLASS * data.n_classes or n_samples > _MANY_ROWS
+        shape = "best-first" if best_first else "symmetric"
+    depth = settings.max_depth or max(_LEAST_DEPTH, min((n_samples // _ROWS_PER_LEAF).bit_length() - 1, _MOST_DEPTH))
+    return replace(settings, tree_shape=shape, max_depth=depth)

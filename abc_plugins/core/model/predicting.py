@@ -112,7 +112,7 @@ def add_tree_scores(
     workers : Workers
     """
     first_tree, last_tree = int(trees.round_start[first_round]), int(trees.round_start[last_round])
-    nodes = Nodes(*(getattr(trees, name) for name in Nodes._fields))
+    nodes = Nodes(*map(trees.__getattribute__, Nodes._fields))
     if X.shape[0] >= _FEWEST_ROWS and last_tree - first_tree > _FEW_TREES:
         add_blocks = partial(_add_blocks, nodes, _make_plan(nodes, first_tree, last_tree), first_tree, last_tree)
     else:

@@ -14,6 +14,9 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
+from abc_plugins.core.runtime.checks import check_integer, fail
+
+_MAX_THREADS = 4096
 ROWS_PER_BLOCK = 1024
 """Rows of one block; a block's partial sums are added in block order."""
 
@@ -23,6 +26,13 @@ def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def check_n_jobs(n_jobs: int | None) -> int | None:
+    """Return `n_jobs` if it is None or a whole number other than 0."""
+    if n_jobs is not None and check_integer("n_jobs", n_jobs, maximum=_MAX_THREADS) == 0:
+        fail("n_jobs", 0, "a whole number other than 0, or None")
+    return n_jobs
 
 
 def resolve_n_jobs(n_jobs: int | None) -> int:
@@ -93,6 +103,12 @@ class Workers:
         `in_order(item)` is called for one item after the other in their order, each after its work is done, by a thread
         that has just done some while the others go on. It must not use these threads itself.
         """
+        if self.n_threads == 1 or len(items) == 1:
+            for item in items:
+                work(item, 0)
+                if in_order is not None:
+                    in_order(item)
+            return
         queue = iter(enumerate(items))
         is_done = [False] * len(items)
         behind = iter(range(len(items) if in_order is not None else 0))

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 
 from abc_plugins.core.leaves import Update
-from abc_plugins.core.model.ensemble import LEAF, NO_SETS, SET_WORDS, THRESHOLD, FlatTrees
+from abc_plugins.core.model.ensemble import LEAF, NO_SETS, NODE_DTYPES, SET_WORDS, THRESHOLD, FlatTrees
 from abc_plugins.core.pairs import Pair
 from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
-from abc_plugins.core.settings import Settings
+from abc_plugins.core.settings import MAX_DEPTH, Settings
 from abc_plugins.core.trees.best_first import number_leaf_nodes, number_leaves, send_down
 from abc_plugins.core.trees.categories import make_category_order
 from abc_plugins.core.trees.fixedpoint import weigh
 from abc_plugins.core.trees.splitting import SplitRules
 from abc_plugins.core.trees.teamwork import ROWS_WORTH_A_TEAM, Team
 from abc_plugins.core.trees.training_data import TrainingData
-from abc_plugins.core.trees.workspace import NODE, RoundTrees
+from abc_plugins.core.trees.workspace import NODE, RoundTrees, copy_nodes
 
 _HISTOGRAM_BYTES = 2**30
 """Histograms take no more than this together, unless that is too little even for the fewest that one tree needs."""
@@ -229,20 +229,20 @@ class RoundGrower:
             The classes of each tree.
         values : sequence of arrays of shape (n_leaves, n_entries)
         """
-        n_nodes = self._n_nodes[tree]
-        there = np.flatnonzero(np.arange(self.max_nodes) < n_nodes[:, None])
-        nodes = self._nodes.take(tree, axis=0).take(there)  # several times as fast as by brackets
-        split_feature = nodes["feature"]
-        inner = split_feature != LEAF
-        threshold = np.zeros(nodes.size)
-        threshold[inner] = self._data.thresholds(split_feature[inner], nodes["bin"][inner])
-        feature = split_feature.copy()
-        feature[inner] = self._data.columns.feature[split_feature[inner]]
-        node_start = np.concatenate(([0], np.cumsum(n_nodes)))
-        left_set, set_start, sets = self._category_sets(tree, split_feature, nodes["bin"], node_start)
-        threshold[left_set != THRESHOLD] = 0.0
+        node_start = np.zeros(tree.size + 1, dtype=np.int64)
+        np.cumsum(self._n_nodes[tree], out=node_start[1:])
+        arrays = {name: np.empty(node_start[-1], dtype) for name, dtype in NODE_DTYPES.items()}
+        bins = np.empty(node_start[-1], dtype=np.int32)
+        split_feature = np.empty_like(bins)
+        copy_nodes(
+            self._nodes, tree, node_start, *self._data.split_edges, self._data.columns.feature, split_feature, bins,
+            *(arrays[name] for name in ("feature", "threshold", "missing_left", "left", "right", "gain", "weight")),
+        )  # fmt: skip
+        left_set, set_start, sets = self._category_sets(tree, split_feature, bins, node_start)
+        arrays["threshold"][left_set != THRESHOLD] = 0.0
+        arrays["left_set"] = left_set
         return FlatTrees(
-            round_start=np.array([0, n_nodes.size]),
+            round_start=np.array([0, tree.size]),
             node_start=node_start,
             class_start=np.cumsum([0, *map(len, classes)]),
             value_start=np.cumsum([0, *(of_tree.size for of_tree in values)]),
@@ -250,10 +250,7 @@ class RoundGrower:
             classes=np.concatenate(classes).astype(np.int32),
             values=np.concatenate([of_tree.reshape(-1) for of_tree in values]),
             sets=sets,
-            feature=feature,
-            threshold=threshold,
-            left_set=left_set,
-            **{name: nodes[name].copy() for name in ("missing_left", "left", "right", "gain", "weight")},
+            **arrays,
         )
 
     def _category_sets(
@@ -302,10 +299,10 @@ class RoundGrower:
         sizes = self._data.columns.n_bins[self._data.columns.is_categorical]
         self._places = np.zeros((n_trees, int(sizes.sum())), dtype=np.uint8)
 
-    def _affordable_depth(self, max_depth: int) -> int:
+    def _affordable_depth(self, max_depth: int | None) -> int:
         """Levels of a symmetric tree: all of its leaves but those of the last level have histograms."""
         affordable = _HISTOGRAM_BYTES // max(1, 16 * int(self._data.columns.group_cell[-1]))
-        return max(1, min(max_depth, affordable.bit_length()))
+        return max(1, min(max_depth or MAX_DEPTH, affordable.bit_length()))
 
     def _provide_teams(self, n_trees: int) -> list[Team]:
         """Teams for as many trees at a time as there are threads and memory for; threads to spare make them larger."""

@@ -106,7 +106,8 @@ def _find_level_split(columns, nodes, first, stop, usable, rules, work):
     for i in range(first, stop):
         floor += _score(nodes[i].z, nodes[i].wh, rules, reg_lambda)
     floor *= SMALLEST_RELATIVE_GAIN
-    best_feature, best_bin, best_missing_left = -1, 0, False
+    best_feature, best_bin = -1, np.int64(0)
+    best_missing_left = False
     for f in range(usable.size):
         if not usable[f]:
             continue

@@ -42,9 +42,10 @@ class TrainingData:
         """Number of samples."""
         return self.labels.size
 
-    def thresholds(self, features: AnyArray, bins: AnyArray) -> Floats:
-        """Raw thresholds of splits, given as indices into the features of `columns` and bins."""
-        return self._edges[self._first_edge[features] + bins]
+    @property
+    def split_edges(self) -> tuple[Floats, AnyArray]:
+        """Raw thresholds of the bins of all features of `columns`, and where those of each feature begin."""
+        return self._edges, self._first_edge
 
     def bins_of_categories(self, feature: int) -> AnyArray:
         """The bin of each of 256 categories, for a categorical feature given as index into those of `columns`."""
@@ -100,7 +101,7 @@ def make_training_data(
     columns = make_columns(features, bins, is_categorical)
     # "All present values left, missing ones right" is a split at infinity.
     edges = [np.append(features[f].edges, np.inf) for f in columns.feature]
-    first_edge = np.cumsum([0] + [e.size for e in edges])[:-1]
+    first_edge = np.cumsum([0] + [e.size for e in edges])[:-1].astype(np.int64)
     return TrainingData(
         columns=columns,
         labels=labels,

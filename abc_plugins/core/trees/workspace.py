@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats
+from abc_plugins.core.runtime.jit import kernel
 from abc_plugins.core.trees.categories import CategoryOrder, make_category_order
 from abc_plugins.core.trees.columns import Columns
 from abc_plugins.core.trees.splitting import Thresholds, make_thresholds
@@ -134,3 +135,40 @@ def make_workspace(columns: Columns, num_leaves: int, n_histograms: int) -> Work
         level_gains=np.empty(2 * (int(columns.n_bins.max(initial=0)) + 1)),
         order=make_category_order(columns.n_bins, columns.is_categorical),
     )
+
+
+@kernel
+def copy_nodes(
+    nodes,
+    tree,
+    node_start,
+    edges,
+    first_edge,
+    columns,
+    split_feature,
+    bins,
+    feature,
+    threshold,
+    missing_left,
+    left,
+    right,
+    gain,
+    weight,
+):
+    """Copy the nodes of some trees to arrays of a model; thresholds are `edges`, features those of the user's data.
+
+    `split_feature` and `bins` are filled in, too: the feature as an index into those of `Columns`, and the bin.
+    """
+    for j in range(tree.size):
+        for i in range(node_start[j + 1] - node_start[j]):
+            node, to = nodes[tree[j], i], node_start[j] + i
+            f = node.feature
+            split_feature[to] = f
+            bins[to] = node.bin
+            feature[to] = columns[f] if f >= 0 else f
+            threshold[to] = edges[first_edge[f] + node.bin] if f >= 0 else 0.0
+            missing_left[to] = node.missing_left
+            left[to] = node.left
+            right[to] = node.right
+            gain[to] = node.gain
+            weight[to] = node.weight
