@@ -135,9 +135,9 @@ def _find_level_split(columns, nodes, first, stop, usable, rules, work):
         for b in range(n_gains):
             if gains[b] > floor:
                 floor = gains[b] * (1.0 + TIE)
-                best_feature, best_bin, best_missing_left = f, b, False
+                best_feature, best_bin, best_missing_left = f, np.int64(b), False
                 if b >= n:
-                    best_bin, best_missing_left = int(b - n), True
+                    best_bin, best_missing_left = np.int64(b - n), True
     return best_feature, best_bin, best_missing_left
 
 
