@@ -59,9 +59,9 @@ def work(name: str, engine: str, threads: int, share: float) -> dict[str, Any]:
     data = load(name)
     train, test = data.split()
     X, y, X_test, y_test = data.X[train], data.y[train], data.X[test], data.y[test]
-    make = ENGINES[engine]
-    make(name, data.n_classes, threads, 0.002)().fit(X[:2000], y[:2000])  # compiles
-    model = make(name, data.n_classes, threads, share)()
+    make, n_classes = ENGINES[engine], len(np.unique(y))
+    make(name, n_classes, threads, 0.02)().fit(X[:2000], y[:2000])  # compiles
+    model = make(name, n_classes, threads, share)()
     started = time.perf_counter()
     model.fit(X, y)
     seconds = time.perf_counter() - started
