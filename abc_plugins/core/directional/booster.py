@@ -95,11 +95,11 @@ class DirectionalBooster:
         if self._z.shape[0] != directions.shape[0]:
             self._z = np.empty((directions.shape[0], self._data.n_samples))
             self._h = np.empty_like(self._z)
-        self._class_losses = self._rows.derive(directions, self._z, self._h)
+        self._loss = self._rows.derive(directions, self._z, self._h)
 
     def run_round(self) -> FlatTrees:
         """Add one round to the model and return its trees."""
-        loss_before = float(self._class_losses.sum())
+        loss_before = self._loss
         if loss_before <= self._converged_loss:
             self.schedule.record(self._plan.candidates[0])
             trees = self._add_nothing(self._plan)
@@ -107,7 +107,7 @@ class DirectionalBooster:
         else:
             trees = self._boost(self._plan, loss_before)
         self.model.append_round(trees)
-        self.train_loss.append(float(self._class_losses.sum()))
+        self.train_loss.append(self._loss)
         return trees
 
     def _boost(self, plan: DirectionPlan, loss_before: float) -> FlatTrees:
@@ -163,7 +163,7 @@ class DirectionalBooster:
         vectors : list of arrays
             What the trees of the round have added in the end.
         """
-        if not self._settings.guard or self._class_losses.sum() <= loss_before:
+        if not self._settings.guard or self._loss <= loss_before:
             return vectors
         self._count_guarded_round()
         for halving in range(MAX_HALVINGS + 1):
@@ -172,7 +172,7 @@ class DirectionalBooster:
                 self._rows.move_by(self._grower.leaf_ids[t], (kept - 1.0) * of_tree)
             vectors = [kept * of_tree for of_tree in vectors]
             self._prepare()
-            if self._class_losses.sum() <= loss_before:
+            if self._loss <= loss_before:
                 break
         return vectors
 

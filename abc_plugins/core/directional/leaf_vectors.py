@@ -21,6 +21,9 @@ from abc_plugins.core.runtime.jit import kernel, part_of_kernel, summing_kernel
 from abc_plugins.core.runtime.parallel import Workers
 
 LEAST_PROBABILITY = 1e-290
+_UNLIKELY = 1e-100
+"""The product of two numbers that are not smaller is a normal float64."""
+
 ALL_CLASSES = -1
 _LARGEST_EXPONENT = 300.0
 """A larger step, up or down, could leave the range of a float64."""
@@ -173,7 +176,7 @@ class ProbabilityRows:
         _add_up_hessians(self._rows, self._weights, step, hessian)
         return hessian
 
-    def derive(self, directions: Floats, z: Floats, h: Floats) -> Floats:
+    def derive(self, directions: Floats, z: Floats, h: Floats) -> float:
         """Derivatives along directions of class space.
 
         Parameters
@@ -184,23 +187,22 @@ class ProbabilityRows:
 
         Returns
         -------
-        class_losses : array of shape (n_classes,)
-            For every class the weighted log loss of its own samples.
+        loss : float
+            Total weighted log loss.
         """
         padded = np.zeros((directions.shape[0], self._rows.shape[1]))
         padded[:, : self._n_classes] = directions
         waiting = self._waiting
-        losses = np.empty((len(self._bounds) - 1, self._n_classes))
+        losses = np.empty(len(self._bounds) - 1)
 
         def derive_chunk(chunk: int, first: int, last: int) -> None:
-            _derive(
-                self._rows, self._labels, self._weights, waiting, self._growth, padded, z, h, losses[chunk],
-                first, last,
-            )  # fmt: skip
+            losses[chunk] = _derive(
+                self._rows, self._labels, self._weights, waiting, self._growth, padded, z, h, first, last
+            )
 
         self._over_chunks(derive_chunk)
         self._waiting = self._waiting[:0]
-        return losses.sum(axis=0)
+        return float(losses.sum())
 
 
 @part_of_kernel
@@ -292,15 +294,22 @@ def _set_growth(values, growth):
 
 
 @summing_kernel
-def _derive(rows, labels, weights, waiting, growth, directions, z, h, class_losses, first, last):
-    """Let the tree before act on the samples first..last - 1; their losses, and derivatives along the directions."""
-    class_losses[:] = 0.0
+def _derive(rows, labels, weights, waiting, growth, directions, z, h, first, last):
+    """Let the tree before act on the samples first..last - 1; their loss, and derivatives along the directions."""
+    loss = 0.0
+    likelihood = 1.0  # of samples of weight 1, since the last logarithm: one for many of them
     for i in range(first, last):
         row = rows[i]
         if waiting.size > 0:
             _move_row(row, growth[waiting[i]])
         weight, label = weights[i], labels[i]
-        class_losses[label] -= weight * np.log(row[label])
+        if weight == 1.0 and row[label] > _UNLIKELY:
+            likelihood *= row[label]
+            if likelihood < _UNLIKELY:
+                loss -= np.log(likelihood)
+                likelihood = 1.0
+        else:
+            loss -= weight * np.log(row[label])
         for t in range(directions.shape[0]):
             # In units of v - v[label], which loses no digits where the label is almost certain.
             direction = directions[t]
@@ -314,3 +323,4 @@ def _derive(rows, labels, weights, waiting, growth, directions, z, h, class_loss
                 square += product * difference
             z[t, i] = -weight * mean
             h[t, i] = weight * max(square - mean * mean, 0.0)
+    return loss - np.log(likelihood)
