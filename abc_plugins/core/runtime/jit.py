@@ -78,7 +78,7 @@ def _tell_of_compilation(dispatcher: Any) -> None:
         if found is None:
             if not compiled_kernels:
                 _logger.warning(
-                    "Compiling the kernels, which takes about 15 seconds: %s.",
+                    "Compiling the kernels, which takes about half a minute: %s.",
                     f"once, they are kept in {cache.cache_path}"
                     if cache.cache_path
                     else "in every process, as there is no folder to keep them in (set NUMBA_CACHE_DIR)",
