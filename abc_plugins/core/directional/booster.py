@@ -146,12 +146,14 @@ class DirectionalBooster:
             for t in range(first, last):
                 leaves, n_leaves = self._grower.number_leaves(t)
                 only = t if plan.is_classic else ALL_CLASSES
-                vectors.append(self._rows.set_leaf_vectors(leaves, n_leaves, self._data.weights, self._rules, only))
+                vectors.append(
+                    self._rows.set_leaf_vectors(leaves, n_leaves, self._data.weights, self._rules, only, alone=alone)
+                )
 
         # One thread sets leaf vectors while the others grow the next trees, unless all are needed for it.
-        alongside = set_vectors if self._rows.is_one_chunk else None
-        self._grower.grow_along(self._z, self._h, sample, self.model.n_rounds, in_order=alongside)
-        if alongside is None:
+        alone = self._rows.is_for_one_thread
+        self._grower.grow_along(self._z, self._h, sample, self.model.n_rounds, in_order=set_vectors if alone else None)
+        if not alone:
             set_vectors(0, n_trees)
         return vectors
 
