@@ -149,14 +149,14 @@ def _write_set(column: Column, node: int, tree: Tree, goes_left: AnyArray) -> No
     with_missing, others = (goes_left, goes_right) if missing_left else (goes_right, goes_left)
     same, opposite = (left, right) if missing_left else (right, left)
     if others.size <= with_missing.size + 2:
-        tests = [(b"BRANCH_EQ", float(category), opposite, False) for category in others]
+        tests = [(b"BRANCH_EQ", float(category), opposite, 0) for category in others]
         default = same
     else:
-        tests = [(b"BRANCH_LT", 0.0, same, True), (b"BRANCH_GTE", float(N_CATEGORIES), same, True)]
-        tests += [(b"BRANCH_EQ", float(category), same, True) for category in with_missing]
+        tests = [(b"BRANCH_LT", 0.0, same, 1), (b"BRANCH_GTE", float(N_CATEGORIES), same, 1)]
+        tests += [(b"BRANCH_EQ", float(category), same, 1) for category in with_missing]
         default = opposite
     if not tests:  # every category goes where missing values go
-        tests = [(b"BRANCH_EQ", -1.0, default, False)]
+        tests = [(b"BRANCH_EQ", -1.0, default, 0)]
     behind = default
     for mode, value, target, missing_true in tests[:0:-1]:
         behind = column.append(feature, value, mode, target, behind, missing_true)
