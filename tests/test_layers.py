@@ -16,7 +16,7 @@ LAYERS = [
     ["abc_plugins.core"],
     ["abc_plugins.data"],
     ["abc_plugins.training", "abc_plugins.callbacks"],
-    ["abc_plugins.classifier"],
+    ["abc_plugins.classifier", "abc_plugins.fitted"],
     ["abc_plugins.plot", "abc_plugins.summary", "abc_plugins.machine"],
     ["abc_plugins.lgbm", "abc_plugins.xgb"],
     ["abc_plugins.compare", "abc_plugins.compiling", "tuning"],
