@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from abc_plugins.callbacks import Callback, early_stopping
+from abc_plugins.core.bins.binning import default_max_bins
+from abc_plugins.core.bins.training_data import TrainingData
 from abc_plugins.core.boosters import make_booster, settle
 from abc_plugins.core.model.ensemble import LEAF
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.settings import Settings
-from abc_plugins.core.trees.binning import default_max_bins
-from abc_plugins.core.trees.training_data import TrainingData
 from abc_plugins.data.categories import Categories
 from abc_plugins.training.evaluation import Metrics
 from abc_plugins.training.fit_data import FitData, GivenData

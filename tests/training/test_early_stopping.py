@@ -8,10 +8,10 @@ from sklearn.datasets import load_iris
 
 from abc_plugins import ABCBoostClassifier
 from abc_plugins.callbacks import Callback, checkpoint, record_evaluation
+from abc_plugins.core.bins.training_data import make_training_data
 from abc_plugins.core.boosters import settle
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.settings import Settings
-from abc_plugins.core.trees.training_data import make_training_data
 from abc_plugins.training.stopping import ENOUGH_ROWS, Stopping, choose_stopping
 
 OPTIONS = {"early_stopping_rounds": 4, "n_estimators": 60, "learning_rate": 0.5, "num_leaves": 4, "max_depth": 2,
