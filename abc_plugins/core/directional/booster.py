@@ -51,6 +51,8 @@ class DirectionalBooster:
         Trees grown so far; candidates of a search, which are grown no further than their root, are not counted.
     guarded_rounds : int
         Rounds whose step the guard has shortened or replaced.
+    most_leaves : int
+        No tree has more leaves; all of them move all classes.
     """
 
     def __init__(self, data: TrainingData, settings: Settings, workers: Workers) -> None:
@@ -73,8 +75,8 @@ class DirectionalBooster:
         self._data, self._settings, self._workers = data, settings, workers
         self._grower = RoundGrower(data, settings, workers)
         start = np.exp(start_scores - start_scores.max())
-        max_leaves = (self._grower.max_nodes + 1) // 2
-        self._rows = ProbabilityRows(data.labels, data.weights, start / start.sum(), max_leaves, workers)
+        self.most_leaves = (self._grower.max_nodes + 1) // 2
+        self._rows = ProbabilityRows(data.labels, data.weights, start / start.sum(), self.most_leaves, workers)
         self._rules = VectorRules(
             factor=(n_classes - 1) / n_classes,
             reg_lambda=settings.leaf_reg_lambda,

@@ -204,6 +204,11 @@ class ProbabilityRows:
         _add_up_hessians(self._rows, self._weights, step, hessian)
         return hessian
 
+    def loss(self) -> float:
+        """Total weighted log loss."""
+        none = np.empty((0, self._labels.size))
+        return self.derive(np.empty((0, self._n_classes)), none, none)
+
     def derive(self, directions: Floats, z: Floats, h: Floats) -> float:
         """Derivatives along directions of class space.
 

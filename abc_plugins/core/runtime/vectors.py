@@ -134,7 +134,9 @@ def add_newton_terms(typing_context: Any, rows: Any, at: Any, weight: Any, sums:
 @intrinsic
 def moments(typing_context: Any, rows: Any, at: Any, values: Any, values_at: Any, origin: Any, width: Any) -> Any:  # noqa: ARG001
     """For rows p and v return sum p (v - origin) and sum p (v - origin)**2."""
-    signature = types.UniTuple(types.float64, 2)(rows, types.int64, values, types.int64, types.float64, types.int64)
+    signature = types.containers.UniTuple(types.float64, 2)(
+        rows, types.int64, values, types.int64, types.float64, types.int64
+    )
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         row = _Row(context, builder, signature.args[0], arguments[0], arguments[1])
