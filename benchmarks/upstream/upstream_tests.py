@@ -1,7 +1,7 @@
 """LightGBM's and XGBoost's own Python tests, their multi-class models trained by the adapter.
 
-    python benchmarks/upstream_tests.py lightgbm PATH     a checkout of github.com/microsoft/LightGBM
-    python benchmarks/upstream_tests.py xgboost PATH      a checkout of github.com/dmlc/xgboost
+    python benchmarks/upstream/upstream_tests.py lightgbm PATH     a checkout of github.com/microsoft/LightGBM
+    python benchmarks/upstream/upstream_tests.py xgboost PATH      a checkout of github.com/dmlc/xgboost
 
 A first run with the library itself finds the tests that train a softmax model of more than two classes and pass; a
 second one gives these models to abc_plugins. The summary lists what failed by design, with the reason, and what failed
