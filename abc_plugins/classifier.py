@@ -16,6 +16,7 @@ from abc_plugins.core.model.ensemble import TreeEnsemble
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.checks import check_choice, check_integer, check_real
 from abc_plugins.core.runtime.parallel import Workers, check_n_jobs, resolve_n_jobs
+from abc_plugins.core.runtime.sparse_table import Table
 from abc_plugins.core.schedule import check_search
 from abc_plugins.core.settings import Settings, check_settings
 from abc_plugins.data.categories import Categories, check_categorical_features
@@ -244,8 +245,8 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : table or array of shape (n_samples, n_features)
-            NumPy array, or a pandas, polars or Arrow table of numbers, booleans and categories (see
-            `categorical_features`). NaN is a missing value.
+            NumPy array, SciPy sparse matrix, or a pandas, polars or Arrow table of numbers, booleans and categories
+            (see `categorical_features`). NaN is a missing value.
         y : array-like of shape (n_samples,)
             Labels of any hashable, sortable kind.
         sample_weight : array-like of shape (n_samples,), optional
@@ -368,6 +369,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
         return tags
 
     def _check_parameters(self, seed: int) -> Settings:
@@ -419,7 +421,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         self.evals_result_ = run.evals_result
         self.best_iteration_ = run.best_iteration
 
-    def _read(self, X: Any) -> AnyArray:
+    def _read(self, X: Any) -> Table:
         names = getattr(self, "feature_names_in_", None)
         return read_known(X, self._categories, None if names is None else list(names), "X", type(self).__name__)
 

@@ -287,7 +287,7 @@ def _read_data(X: Any, y: Any, sample_weight: Any, groups: Any) -> _Data:
         groups = np.asarray(groups)
         if groups.shape != (codes.size,):
             fail("groups", f"shape {groups.shape}", f"an array of shape ({codes.size},)")
-    return _Data(features.values, features.names, codes, classes, read_weights(sample_weight, codes.size), groups)
+    return _Data(features.array, features.names, codes, classes, read_weights(sample_weight, codes.size), groups)
 
 
 def _read_test(test: Any, data: _Data, refit: bool) -> tuple[Any, Integers, Floats | None] | None:

@@ -86,7 +86,7 @@ def read_table(
     _check_features(reader, others if columns is None else columns)
     features = reader.features(others if columns is None else list(columns), categorical)
     labels = None if target is None else _labels(reader, target)
-    weights = None if weight is None else reader.features([weight]).values[:, 0]
+    weights = None if weight is None else reader.features([weight]).array[:, 0]
     return TableData(features, labels, weights)
 
 

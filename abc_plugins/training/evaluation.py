@@ -15,6 +15,7 @@ from abc_plugins.core.model.predicting import add_tree_scores
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.core.runtime.parallel import Workers
+from abc_plugins.core.runtime.sparse_table import Table
 
 MetricFunction = Callable[..., tuple[str, float, bool]]
 """metric(y_true, y_proba) or metric(y_true, y_proba, weight) -> (name, value, higher is better), as in LightGBM."""
@@ -27,7 +28,7 @@ class EvalSet:
     Attributes
     ----------
     name : str
-    X : array of shape (n_samples, n_features)
+    X : array or SparseTable, shape (n_samples, n_features)
     y : array of shape (n_samples,)
         Labels as the user gave them.
     codes : array of int32, shape (n_samples,)
@@ -37,7 +38,7 @@ class EvalSet:
     """
 
     name: str
-    X: AnyArray
+    X: Table
     y: AnyArray
     codes: Integers
     weights: Floats

@@ -8,6 +8,7 @@ from typing import Any
 
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.parallel import Workers
+from abc_plugins.core.runtime.sparse_table import Table
 from abc_plugins.core.trees.binning import default_max_bins
 from abc_plugins.core.trees.training_data import TrainingData, make_training_data
 from abc_plugins.data.categories import Categories, learn_categories
@@ -24,7 +25,7 @@ class FitData:
 
     Attributes
     ----------
-    X : array of shape (n_samples, n_features)
+    X : array or SparseTable, shape (n_samples, n_features)
         Categorical columns hold the numbers of categories.
     codes : array of int32, shape (n_samples,)
         Class indices.
@@ -37,7 +38,7 @@ class FitData:
     eval_sets : list of EvalSet
     """
 
-    X: AnyArray
+    X: Table
     codes: Integers
     classes: AnyArray
     weights: Floats

@@ -11,6 +11,7 @@ together, without branches, and LLVM vectorises it over the rows:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,6 +21,7 @@ from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats, Integers
 from abc_plugins.core.runtime.intrinsics import lowest_bit
 from abc_plugins.core.runtime.jit import kernel, part_of_kernel
 from abc_plugins.core.runtime.parallel import ROWS_PER_BLOCK, Workers
+from abc_plugins.core.runtime.sparse_table import SparseTable, Table
 
 if TYPE_CHECKING:
     from abc_plugins.core.model.ensemble import FlatTrees
@@ -98,13 +100,13 @@ class Plan(NamedTuple):
 
 
 def add_tree_scores(
-    X: AnyArray, trees: FlatTrees, first_round: int, last_round: int, scores: Floats, workers: Workers
+    X: Table, trees: FlatTrees, first_round: int, last_round: int, scores: Floats, workers: Workers
 ) -> None:
     """Add the trees of rounds first_round..last_round - 1 to `scores`.
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
+    X : array or SparseTable, shape (n_samples, n_features)
         Any real dtype and order; NaN is missing.
     trees : FlatTrees
     first_round, last_round : int
@@ -113,14 +115,35 @@ def add_tree_scores(
     """
     first_tree, last_tree = int(trees.round_start[first_round]), int(trees.round_start[last_round])
     nodes = Nodes(*map(trees.__getattribute__, Nodes._fields))
+    if isinstance(X, SparseTable):
+        used, nodes = _number_used_features(nodes, first_tree, last_tree)
+        parts = X.row_blocks(used)
+    else:
+        parts = _contiguous_parts(X)
     if X.shape[0] >= _FEWEST_ROWS and last_tree - first_tree > _FEW_TREES:
         add_blocks = partial(_add_blocks, nodes, _make_plan(nodes, first_tree, last_tree), first_tree, last_tree)
     else:
         add_blocks = partial(_walk_blocks, nodes, first_tree, last_tree)
+    for rows, part in parts:
+        workers.over_rows(part.shape[0], partial(add_blocks, part, scores[rows]))
+
+
+def _contiguous_parts(X: AnyArray) -> Iterator[tuple[slice, Floats]]:
+    """Some rows at a time in the layout of the kernels."""
     for start in range(0, X.shape[0], _ROWS_PER_COPY):
         rows = slice(start, start + _ROWS_PER_COPY)
-        part = np.ascontiguousarray(X[rows], dtype=np.float64)
-        workers.over_rows(part.shape[0], partial(add_blocks, part, scores[rows]))
+        yield rows, np.ascontiguousarray(X[rows], dtype=np.float64)
+
+
+def _number_used_features(nodes: Nodes, first_tree: int, last_tree: int) -> tuple[AnyArray, Nodes]:
+    """The features that some trees split on, and nodes of these trees that know them by their place among those."""
+    here = slice(nodes.node_start[first_tree], nodes.node_start[last_tree])
+    of_trees = nodes.feature[here]
+    inner = of_trees >= 0
+    used, place = np.unique(of_trees[inner], return_inverse=True)
+    feature = nodes.feature.copy()
+    feature[here][inner] = place
+    return used, nodes._replace(feature=feature)
 
 
 def _make_plan(nodes: Nodes, first_tree: int, last_tree: int) -> Plan:

@@ -47,6 +47,8 @@ def build_histogram(columns, rows, cells, joint_sums, hist):
             _add_even_rows(group_entries, width, rows, cells, group_hist)
         else:
             _add_uneven_rows(group_entries, columns.row_start[g], rows, cells, group_hist)
+    if columns.lists.entries.size > 0:
+        _add_uneven_rows(columns.lists.entries, columns.lists.entry_start, rows, cells, hist)
 
 
 @part_of_kernel

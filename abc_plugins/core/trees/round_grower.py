@@ -16,6 +16,7 @@ from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.core.settings import MAX_DEPTH, Settings
 from abc_plugins.core.trees.best_first import number_leaf_nodes, number_leaves, send_down
 from abc_plugins.core.trees.categories import make_category_order
+from abc_plugins.core.trees.columns import Columns
 from abc_plugins.core.trees.fixedpoint import weigh
 from abc_plugins.core.trees.splitting import SplitRules
 from abc_plugins.core.trees.teamwork import ROWS_WORTH_A_TEAM, Team
@@ -25,9 +26,11 @@ from abc_plugins.core.trees.workspace import NODE, RoundTrees, copy_nodes
 _HISTOGRAM_BYTES = 2**30
 """Histograms take no more than this together, unless that is too little even for the fewest that one tree needs."""
 
+_SPARSE_HISTOGRAM_BYTES = 2**26
+"""As much is allowed for sparse data, however small."""
+
 _FEWEST_HISTOGRAMS = 3
 """One for the root, and two for the leaves that are searched."""
-
 
 _ROUNDING = 1e-9
 """Sums of weights that should be equal may differ by this share, and are to allow the same number of leaves."""
@@ -196,7 +199,7 @@ class RoundGrower:
                     if self._depth is None:  # symmetric trees know the leaves of all samples
                         send_down(
                             data.columns, trees.nodes[t], trees.n_nodes[t], work.rows[sample.size :], work.rows_aside,
-                            units, rules, work.order, trees.leaf_ids[t],
+                            units, rules, work.order, work.spare, trees.leaf_ids[t],
                         )  # fmt: skip
             if after_each is not None:
                 after_each(*lot)
@@ -301,13 +304,15 @@ class RoundGrower:
 
     def _affordable_depth(self, max_depth: int | None) -> int:
         """Levels of a symmetric tree: all of its leaves but those of the last level have histograms."""
-        affordable = _HISTOGRAM_BYTES // max(1, 16 * int(self._data.columns.group_cell[-1]))
+        columns = self._data.columns  # the depth of a model must not depend on their layout
+        affordable = _HISTOGRAM_BYTES // max(1, 16 * (columns.n_splits + columns.feature.size))
         return max(1, min(max_depth or MAX_DEPTH, affordable.bit_length()))
 
     def _provide_teams(self, n_trees: int) -> list[Team]:
         """Teams for as many trees at a time as there are threads and memory for; threads to spare make them larger."""
         n_threads = self._workers.n_threads
-        affordable = _HISTOGRAM_BYTES // max(1, 16 * int(self._data.columns.group_cell[-1]))
+        columns = self._data.columns
+        affordable = _histogram_bytes(columns) // max(1, 16 * columns.total_cells)
         n_histograms = min(self._num_leaves, max(_FEWEST_HISTOGRAMS, affordable))
         if self._depth is not None:
             n_histograms = 2 ** (self._depth - 1)
@@ -375,6 +380,13 @@ def _lots(n_trees: int, n_teams: int, n_samples: int) -> list[tuple[int, int]]:
         lots.append((first, last))
         first = last
     return lots
+
+
+def _histogram_bytes(columns: Columns) -> int:
+    """Memory for histograms: for sparse data no more than a few times that of the samples."""
+    if columns.lists.row_of.size == 0:
+        return _HISTOGRAM_BYTES
+    return min(_HISTOGRAM_BYTES, max(_SPARSE_HISTOGRAM_BYTES, 2 * columns.lists.n_bytes))
 
 
 def _count_units(weight: float, per_unit: float, largest: int) -> int:

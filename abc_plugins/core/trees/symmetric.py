@@ -15,6 +15,7 @@ from abc_plugins.core.trees.categories import places_of, sort_categories
 from abc_plugins.core.trees.columns import STORED
 from abc_plugins.core.trees.fixedpoint import scale_derivatives, to_float
 from abc_plugins.core.trees.histogram import build_histogram, subtract_histogram
+from abc_plugins.core.trees.sparse.lists import codes_of
 from abc_plugins.core.trees.splitting import MOST_LAMBDA, SMALLEST_RELATIVE_GAIN, TIE
 
 _NONE = -1
@@ -82,7 +83,7 @@ def _grow_tree(columns, units, n_rows, usable, sorts, depth, rules, work, nodes,
             if n_levels < depth:  # the leaves of the last level need no samples
                 _part_samples(columns, nodes, i, work)
                 n_histograms = _make_histograms(columns, nodes, i, n_histograms, usable, work)
-    _look_up_leaves(columns, nodes, n_levels, work.order, leaf_ids)
+    _look_up_leaves(columns, nodes, n_levels, work.order, work.spare, leaf_ids)
     n_nodes = 2 ** (n_levels + 1) - 1
     if n_rows < units.size:
         _weigh_nodes(nodes, n_nodes, units, leaf_ids, rules)
@@ -276,7 +277,7 @@ def _part_samples(columns, nodes, i, work):
     start, stop, f = node.start, node.stop, node.feature
     if stop > start:
         nodes[node.left].stop = nodes[node.right].start = start + partition(
-            columns.codes[f],
+            codes_of(columns, np.int64(f), work.spare),
             np.int64(node.bin),
             columns.has_missing[f] and node.missing_left,
             columns.n_bins[f],
@@ -287,14 +288,14 @@ def _part_samples(columns, nodes, i, work):
 
 
 @part_of_kernel
-def _look_up_leaves(columns, nodes, n_levels, order, leaf_ids):
+def _look_up_leaves(columns, nodes, n_levels, order, spare, leaf_ids):
     """Leaf of every sample, whether the tree was grown from it or not; LLVM vectorises the loops."""
     for i in range(leaf_ids.size):
         leaf_ids[i] = 0
     for level in range(n_levels):
         node = nodes[2**level - 1]
         f, last_left = node.feature, node.bin
-        codes = columns.codes[f]
+        codes = codes_of(columns, np.int64(f), spare)
         missing_code = columns.n_bins[f]
         if order.is_sorted[f]:
             places = places_of(order, f, missing_code)

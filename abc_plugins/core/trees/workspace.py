@@ -10,6 +10,7 @@ from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats
 from abc_plugins.core.runtime.jit import kernel
 from abc_plugins.core.trees.categories import CategoryOrder, make_category_order
 from abc_plugins.core.trees.columns import Columns
+from abc_plugins.core.trees.sparse.lists import SpareCodes, make_spare_codes
 from abc_plugins.core.trees.splitting import Thresholds, make_thresholds
 
 NODE = np.dtype(
@@ -104,6 +105,7 @@ class WorkSpace(NamedTuple):
     level_gains : array of float64
         Gain of every threshold of a feature over all nodes of a level, for symmetric trees.
     order : CategoryOrder
+    spare : SpareCodes
     """
 
     cells: AnyArray
@@ -117,6 +119,7 @@ class WorkSpace(NamedTuple):
     progress: AnyArray
     level_gains: Floats
     order: CategoryOrder
+    spare: SpareCodes
 
 
 def make_workspace(columns: Columns, num_leaves: int, n_histograms: int) -> WorkSpace:
@@ -127,13 +130,14 @@ def make_workspace(columns: Columns, num_leaves: int, n_histograms: int) -> Work
         cell_units=np.zeros(2),
         rows=np.empty(n_samples, dtype=np.uint32),
         rows_aside=np.empty(n_samples, dtype=np.uint32),
-        histograms=np.empty((n_histograms, int(columns.group_cell[-1]), 2), dtype=np.int64),
+        histograms=np.empty((n_histograms, columns.total_cells, 2), dtype=np.int64),
         joint_sums=np.empty((int(columns.joint.start[-1]), 2), dtype=np.int64),
         usable=np.empty((num_leaves, columns.feature.size), dtype=np.bool_),
         thresholds=make_thresholds(int(columns.n_bins.max(initial=0))),
         progress=np.zeros(3, dtype=np.int64),
         level_gains=np.empty(2 * (int(columns.n_bins.max(initial=0)) + 1)),
         order=make_category_order(columns.n_bins, columns.is_categorical),
+        spare=make_spare_codes(columns),
     )
 
 
