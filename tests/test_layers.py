@@ -11,6 +11,7 @@ LAYERS = [
     # the terms of a round, which trees and models are made of, too
     [f"abc_plugins.core.{name}" for name in ("schedule", "settings", "rounds", "pairs", "losses", "leaves")],
     ["abc_plugins.core.model"],
+    ["abc_plugins.core.bins"],
     ["abc_plugins.core.trees"],
     ["abc_plugins.core.directional"],
     ["abc_plugins.core"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc_plugins.core.bins.training_data import TrainingData
 from abc_plugins.core.booster import Booster
 from abc_plugins.core.directional.booster import DirectionalBooster
 from abc_plugins.core.directional.shape import choose_shape
@@ -9,7 +10,6 @@ from abc_plugins.core.model.checkpoint import Checkpoint
 from abc_plugins.core.model.ensemble import TreeEnsemble
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.settings import Settings
-from abc_plugins.core.trees.training_data import TrainingData
 
 AnyBooster = Booster | DirectionalBooster
 

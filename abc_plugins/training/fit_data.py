@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from abc_plugins.core.bins.binning import default_max_bins
+from abc_plugins.core.bins.training_data import TrainingData, make_training_data
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.runtime.sparse_table import Table
-from abc_plugins.core.trees.binning import default_max_bins
-from abc_plugins.core.trees.training_data import TrainingData, make_training_data
 from abc_plugins.data.categories import Categories, learn_categories
 from abc_plugins.data.labels import read_labels
 from abc_plugins.data.tables import read_features

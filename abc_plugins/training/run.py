@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from abc_plugins.callbacks import CallbackList, Evaluations, RoundContext
+from abc_plugins.core.bins.training_data import TrainingData
 from abc_plugins.core.boosters import AnyBooster
 from abc_plugins.core.model.ensemble import LEAF, TreeEnsemble
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.settings import Settings
-from abc_plugins.core.trees.training_data import TrainingData
 from abc_plugins.training.evaluation import EvalSet, Metrics
 
 if TYPE_CHECKING:

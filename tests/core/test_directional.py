@@ -7,12 +7,12 @@ import pytest
 from conftest import make_data
 
 from abc_plugins import ABCBoostClassifier
+from abc_plugins.core.bins.training_data import make_training_data
 from abc_plugins.core.boosters import make_booster
 from abc_plugins.core.directional.leaf_vectors import ProbabilityRows
 from abc_plugins.core.directional.schedule import DirectionSchedule, default_trees_per_round
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.settings import check_settings
-from abc_plugins.core.trees.training_data import make_training_data
 
 RTOL = 1e-8
 PROBLEMS = [(3, None, 0.0, 1), (2, None, 0.1, 1), (5, "integer", 0.0, 2), (4, "real", 0.2, 3), (7, None, 0.15, 4)]

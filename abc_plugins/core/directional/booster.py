@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from abc_plugins.core.bins.training_data import TrainingData
 from abc_plugins.core.directional.leaf_vectors import ALL_CLASSES, ProbabilityRows, VectorRules
 from abc_plugins.core.directional.schedule import DirectionPlan, DirectionSchedule, default_trees_per_round
 from abc_plugins.core.leaves import UNLIMITED
@@ -27,7 +28,6 @@ from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.settings import Settings
 from abc_plugins.core.trees.round_grower import RoundGrower
-from abc_plugins.core.trees.training_data import TrainingData
 
 _logger = logging.getLogger("abc_plugins")
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from abc_plugins.core.bins.training_data import TrainingData
 from abc_plugins.core.settings import Settings
-from abc_plugins.core.trees.training_data import TrainingData
 
 _SPLITS_PER_CLASS = 4
 """With fewer possible splits of all features together for each class, there is little to choose from."""

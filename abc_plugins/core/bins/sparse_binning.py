@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from abc_plugins.core.bins.binning import ALL_VALUES, ALWAYS_APART, FeatureBins, bins_between, distinct_values, to_bins
+from abc_plugins.core.bins.lists import LISTED, CodeLists, no_lists
 from abc_plugins.core.runtime.arrays import AnyArray, Bins, Booleans, Floats
 from abc_plugins.core.runtime.sparse_table import SparseTable
-from abc_plugins.core.trees.binning import ALL_VALUES, ALWAYS_APART, FeatureBins, bins_between, distinct_values, to_bins
-from abc_plugins.core.trees.sparse.lists import LISTED, CodeLists, no_lists
 
 _WORTHWHILE_SHARE = 0.125
 """A feature is listed if no more than this share of the samples is outside of its default bin."""

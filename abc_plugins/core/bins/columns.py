@@ -9,7 +9,7 @@ Where most samples share one bin of a feature (zeros, one-hot columns), that *de
 cell: its sum is the node's total minus the rest. So a row of 44 one-hot columns costs as much as one or two features.
 Features that never vary are left out altogether: they can never be split on.
 
-Of sparse tables, features with few samples outside of their default bin are kept as lists instead, see `sparse.lists`.
+Of sparse tables, features with few samples outside of their default bin are kept as lists instead, see `lists`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from abc_plugins.core.bins.binning import FeatureBins
+from abc_plugins.core.bins.joint import JointColumns, make_joint, no_joint
+from abc_plugins.core.bins.lists import LISTED, CodeLists, no_lists, with_entries
 from abc_plugins.core.runtime.arrays import AnyArray, Bins, Booleans, Integers
 from abc_plugins.core.runtime.jit import kernel, part_of_kernel
-from abc_plugins.core.trees.binning import FeatureBins
-from abc_plugins.core.trees.joint import JointColumns, make_joint, no_joint
-from abc_plugins.core.trees.sparse.lists import LISTED, CodeLists, no_lists, with_entries
 
 STORED = -1
 """In place of a default bin: all bins have entries and cells."""

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from abc_plugins.core.bins.lists import LISTED, make_spare_codes, spread_codes
+from abc_plugins.core.bins.training_data import make_training_data
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.runtime.sparse_table import SparseTable, make_sparse_table
 from abc_plugins.core.trees.histogram import build_histogram
-from abc_plugins.core.trees.sparse.lists import LISTED, make_spare_codes, spread_codes
-from abc_plugins.core.trees.training_data import make_training_data
 
 N = 400
 

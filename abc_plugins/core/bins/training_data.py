@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from abc_plugins.core.bins.binning import bin_features
+from abc_plugins.core.bins.columns import Columns, lay_out, make_columns, varying
+from abc_plugins.core.bins.lists import make_spare_codes, spread_codes
+from abc_plugins.core.bins.sparse_binning import bin_sparse_features
 from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats, Integers
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.runtime.sparse_table import SparseTable, Table
-from abc_plugins.core.trees.binning import bin_features
-from abc_plugins.core.trees.columns import Columns, lay_out, make_columns, varying
-from abc_plugins.core.trees.sparse.binning import bin_sparse_features
-from abc_plugins.core.trees.sparse.lists import make_spare_codes, spread_codes
 
 _HASH_FACTOR = np.uint32(0x01000193)
 _MIX_FACTOR = np.uint32(0x85EBCA6B)

@@ -1,1 +1,0 @@
-"""Features of which most samples share one bin, and only the bins of the others are kept."""
