@@ -62,6 +62,7 @@ def _make_eval_set(name: str, values: Table, codes: Integers, weights: Floats | 
         codes=codes,
         weights=np.ones(codes.size) if weights is None else weights,
         scores=np.zeros((codes.size, classes.size)),
+        classes=classes,
     )
 
 

@@ -129,6 +129,7 @@ def test_more_trees_than_are_walked_down_one_by_one():
     X, y = draw()
     model = fit(X, y, n_estimators=40)
     np.testing.assert_array_equal(model.decision_function(X), model.decision_function(sparse.csr_matrix(X)))
+    np.testing.assert_array_equal(model.apply(X), model.apply(sparse.csr_matrix(X)))
 
 
 def test_pandas_sparse_columns():

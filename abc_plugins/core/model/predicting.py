@@ -114,12 +114,7 @@ def add_tree_scores(
     workers : Workers
     """
     first_tree, last_tree = int(trees.round_start[first_round]), int(trees.round_start[last_round])
-    nodes = Nodes(*map(trees.__getattribute__, Nodes._fields))
-    if isinstance(X, SparseTable):
-        used, nodes = _number_used_features(nodes, first_tree, last_tree)
-        parts = X.row_blocks(used)
-    else:
-        parts = _contiguous_parts(X)
+    nodes, parts = _parts(X, trees, first_tree, last_tree)
     if X.shape[0] >= _FEWEST_ROWS and last_tree - first_tree > _FEW_TREES:
         add_blocks = partial(_add_blocks, nodes, _make_plan(nodes, first_tree, last_tree), first_tree, last_tree)
     else:
@@ -128,11 +123,15 @@ def add_tree_scores(
         workers.over_rows(part.shape[0], partial(add_blocks, part, scores[rows]))
 
 
-def _contiguous_parts(X: AnyArray) -> Iterator[tuple[slice, Floats]]:
-    """Some rows at a time in the layout of the kernels."""
-    for start in range(0, X.shape[0], _ROWS_PER_COPY):
-        rows = slice(start, start + _ROWS_PER_COPY)
-        yield rows, np.ascontiguousarray(X[rows], dtype=np.float64)
+def _parts(X: Table, trees: FlatTrees, first_tree: int, last_tree: int) -> tuple[Nodes, Iterator[tuple[slice, Floats]]]:
+    """Nodes, and some rows at a time in the layout of the kernels: of a sparse table the features that trees use."""
+    nodes = Nodes(*map(trees.__getattribute__, Nodes._fields))
+    if isinstance(X, SparseTable):
+        used, nodes = _number_used_features(nodes, first_tree, last_tree)
+        return nodes, X.row_blocks(used)
+    starts = range(0, X.shape[0], _ROWS_PER_COPY)
+    slices = (slice(start, start + _ROWS_PER_COPY) for start in starts)
+    return nodes, ((rows, np.ascontiguousarray(X[rows], dtype=np.float64)) for rows in slices)
 
 
 def _number_used_features(nodes: Nodes, first_tree: int, last_tree: int) -> tuple[AnyArray, Nodes]:
@@ -144,6 +143,20 @@ def _number_used_features(nodes: Nodes, first_tree: int, last_tree: int) -> tupl
     feature = nodes.feature.copy()
     feature[here][inner] = place
     return used, nodes._replace(feature=feature)
+
+
+def find_leaves(X: Table, trees: FlatTrees, workers: Workers) -> Integers:
+    """Node number, within its tree, of the leaf that every row reaches in every tree.
+
+    Returns
+    -------
+    leaves : array of int32, shape (n_samples, n_trees)
+    """
+    nodes, parts = _parts(X, trees, 0, trees.n_trees)
+    leaves = np.empty((X.shape[0], trees.n_trees), dtype=np.int32)
+    for rows, part in parts:
+        workers.over_rows(part.shape[0], partial(_find_leaves, nodes, part, leaves[rows]))
+    return leaves
 
 
 def _make_plan(nodes: Nodes, first_tree: int, last_tree: int) -> Plan:
@@ -202,9 +215,23 @@ def _walk_blocks(nodes, first_tree, last_tree, X, scores, first_block, last_bloc
                     _add_values(nodes, t, row, scores, i)
 
 
+@kernel
+def _find_leaves(nodes, X, leaves, first_block, last_block):
+    """Write the leaves of some blocks of rows."""
+    for i in range(first_block * ROWS_PER_BLOCK, min(last_block * ROWS_PER_BLOCK, X.shape[0])):
+        for t in range(leaves.shape[1]):
+            leaves[i, t] = _leaf_of(nodes, t, X, i)
+
+
 @part_of_kernel
 def _walk_down(nodes, t, X, i):
     """Row of the values of the leaf that sample `i` reaches."""
+    return nodes.left[nodes.node_start[t] + _leaf_of(nodes, t, X, i)]
+
+
+@part_of_kernel
+def _leaf_of(nodes, t, X, i):
+    """Number, within its tree, of the leaf that sample `i` reaches."""
     node_start, _, _, set_start, _, _, sets, feature, threshold, missing_left, left_set, left, right = nodes
     root = node_start[t]
     node = root
@@ -215,7 +242,7 @@ def _walk_down(nodes, t, X, i):
         else:
             goes_left = x <= threshold[node] or (x != x and missing_left[node])
         node = root + (left[node] if goes_left else right[node])
-    return left[node]
+    return node - root
 
 
 @kernel
