@@ -62,8 +62,8 @@ def work(engine: str, folder: str, rounds: int, threads: int) -> dict[str, Any]:
 
         model = lgb.LGBMClassifier(n_estimators=rounds, num_leaves=40, n_jobs=threads, verbose=-1)
     else:
-        model = ABCBoostClassifier(n_estimators=rounds, n_jobs=threads, random_state=0)
-        ABCBoostClassifier(n_estimators=1, n_jobs=threads).fit(small, labels).predict(small)
+        model = ABCBoostClassifier(n_estimators=rounds, early_stopping=False, n_jobs=threads, random_state=0)
+        ABCBoostClassifier(n_estimators=1, early_stopping=False, n_jobs=threads).fit(small, labels).predict(small)
     before = peak_megabytes()
     started = time.perf_counter()
     model.fit(X, y)
