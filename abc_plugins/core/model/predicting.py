@@ -159,11 +159,12 @@ def find_leaves(X: Table, trees: FlatTrees, workers: Workers) -> Integers:
     return leaves
 
 
-def find_value_rows(X: AnyArray, trees: FlatTrees, t: int, workers: Workers) -> AnyArray:
+def find_value_rows(X: Table, trees: FlatTrees, t: int, workers: Workers) -> AnyArray:
     """For tree `t` the row of its values that every row of `X` reaches, array of uint16, shape (n_samples,)."""
-    nodes = Nodes(*map(trees.__getattribute__, Nodes._fields))
+    nodes, parts = _parts(X, trees, t, t + 1)
     found = np.empty(X.shape[0], dtype=np.uint16)
-    workers.over_rows(X.shape[0], partial(_find_value_rows, nodes, t, X, found))
+    for rows, part in parts:
+        workers.over_rows(part.shape[0], partial(_find_value_rows, nodes, t, part, found[rows]))
     return found
 
 

@@ -18,6 +18,7 @@ from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.core.settings import MAX_DEPTH, Settings
 from abc_plugins.core.trees.best_first import number_leaf_nodes, number_leaves, send_down
 from abc_plugins.core.trees.categories import make_category_order
+from abc_plugins.core.trees.category_orders import CategoryOrders
 from abc_plugins.core.trees.fixedpoint import weigh
 from abc_plugins.core.trees.splitting import SplitRules
 from abc_plugins.core.trees.teamwork import ROWS_WORTH_A_TEAM, SymmetricTeam, Team
@@ -34,10 +35,6 @@ _FEWEST_HISTOGRAMS = 3
 
 _ROUNDING = 1e-9
 """Sums of weights that should be equal may differ by this share, and are to allow the same number of leaves."""
-
-_SORTED_SHARE = 0.5
-_OF_CATEGORIES = 2**32 - 1
-"""In place of a tree: the draw of the categorical features that trees sort."""
 
 _ROWS_PER_LOT = 2**18
 """A thread grows no more trees at a time than have so many samples together: it cannot be interrupted meanwhile."""
@@ -58,6 +55,7 @@ class RoundGrower:
         No tree has more nodes.
     leaf_ids : array of uint16, shape (n_trees, n_samples)
         For every tree grown last the node number of each sample's leaf.
+    orders : CategoryOrders
     """
 
     def __init__(self, data: TrainingData, settings: Settings, workers: Workers) -> None:
@@ -90,6 +88,7 @@ class RoundGrower:
         self._nodes: AnyArray = np.empty((0, 0), dtype=NODE)
         self._n_nodes = np.empty(0, dtype=np.int64)
         self.leaf_ids: AnyArray = np.empty((0, data.n_samples), dtype=np.uint16)
+        self.orders = CategoryOrders(data.columns, data.n_samples, settings.seed)
         self._place_start = make_category_order(data.columns.n_bins, data.columns.is_categorical).start
 
     def grow(
@@ -163,11 +162,12 @@ class RoundGrower:
     ) -> RoundTrees:
         n_trees = len(keys)
         self._reserve(n_trees)
+        self._is_sorted[:n_trees] = self.orders.draw(round_index, n_trees)
         max_leaves = self._max_leaves(plus, minus) if len(z) == 0 else np.full(n_trees, self._num_leaves)
         return RoundTrees(
             plus, minus, z, h,
             usable=self._usable_features(round_index, keys),
-            sorts=self._sorted_features(round_index, n_trees),
+            sorts=self._is_sorted[:n_trees],
             places=self._places,
             max_leaves=max_leaves,
             nodes=self._nodes,
@@ -369,15 +369,6 @@ class RoundGrower:
             random = np.random.default_rng([self._settings.seed, round_index, *key])
             usable[t, random.choice(n_features, max(1, round(share * n_features)), replace=False)] = True
         return usable
-
-    def _sorted_features(self, round_index: int, n_trees: int) -> Booleans:
-        """The categorical features whose categories each tree sorts: half of them, drawn at random."""
-        is_sorted = self._is_sorted[:n_trees]
-        is_categorical = self._data.columns.is_categorical
-        if is_categorical.any():
-            random = np.random.default_rng([self._settings.seed, round_index, _OF_CATEGORIES])
-            is_sorted[:] = (random.random(is_sorted.shape) < _SORTED_SHARE) & is_categorical
-        return is_sorted
 
 
 def _lots(n_trees: int, n_teams: int, n_samples: int) -> list[tuple[int, int]]:
