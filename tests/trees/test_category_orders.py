@@ -9,6 +9,7 @@ from abc_plugins.core.bins.training_data import make_training_data
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.trees import category_orders
 from abc_plugins.core.trees.category_orders import CategoryOrders
+from abc_plugins.training.resuming import draw_seed
 
 N = 3000
 
@@ -72,7 +73,7 @@ def test_the_gains_of_both_kinds_of_trees(monkeypatch):
     model = fit(X, y, n_estimators=6, trees_per_round=2)
     with Workers(1) as workers:
         data = make_training_data(X, y.astype(np.int32), np.ones(N), 3, 64, workers, np.array([True, True]))
-    orders = CategoryOrders(data.columns, N, 0)
+    orders = CategoryOrders(data.columns, N, draw_seed(0, None))
     expected = np.zeros((2, 2))
     counts = np.zeros((2, 2))
     for m, trees in enumerate(model.model_.rounds()):
