@@ -151,7 +151,7 @@ def test_options_are_described(run: Callable[..., Outcome]) -> None:
     outcome = run("fit", "--help")
     assert outcome.code == 0
     text = " ".join(outcome.out.split())
-    assert "--n-estimators N int, default=300. Number of boosting rounds, M." in text
+    assert "--n-estimators N int or None, default=None. Number of boosting rounds, M" in text
     assert text.count("default=") == len(ABCBoostClassifier().get_params()) - 1
 
 
