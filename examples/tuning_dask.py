@@ -11,11 +11,11 @@ from pathlib import Path
 
 from dask.distributed import Client, LocalCluster
 from sklearn.datasets import load_digits
-
-from tuning import load_study, tune
 from tuning.result import summary_text
 from tuning.studies import WORKER
 from tuning.trials import finished_trials
+
+from tuning import load_study, tune
 
 
 def work(storage: str, n_trials: int, max_rounds: int) -> int:
