@@ -35,7 +35,10 @@ from abc_plugins.tuning.verdict import TEST_SHARE, judge
 
 ERROR, COST = "error", "cost"
 _OBJECTIVES = ((ERROR,), (ERROR, COST))
-_NOT_FIXED = ("n_estimators", "early_stopping_rounds", "eval_metric", "validation_fraction", "verbose", "callbacks")
+_NOT_FIXED = (
+    *("n_estimators", "early_stopping", "early_stopping_rounds", "validation_fraction", "refit"),
+    *("eval_metric", "verbose", "callbacks"),
+)
 _POLL_SECONDS = 0.5
 _TOLD_BEFORE = "Cannot tell a "  # how Optuna begins to say that a trial is finished already
 
