@@ -122,9 +122,11 @@ class Metrics:
 
     def __init__(self, eval_metric: Any) -> None:
         several = isinstance(eval_metric, list | tuple)
-        # The same metric under two names is one.
-        resolved = dict.fromkeys(_resolve(metric) for metric in (eval_metric if several else [eval_metric]))
-        self._metrics = list(resolved)
+        # The same metric under two names is one. It is reported under the name that the user gave it.
+        self._names: dict[str | MetricFunction, Any] = {}
+        for metric in eval_metric if several else [eval_metric]:
+            self._names.setdefault(_resolve(metric), metric)
+        self._metrics = list(self._names)
         if not self._metrics:
             fail("eval_metric", eval_metric, "at least one metric")
         self.higher_is_better: dict[str, bool] = {}
@@ -135,6 +137,7 @@ class Metrics:
         proba = None if self._metrics == [_LOG_LOSS] else eval_set.probabilities
         for metric in self._metrics:
             name, value, higher = _evaluate(metric, eval_set, proba)
+            name = self._names[metric] if isinstance(metric, str) else name
             if any(name == earlier for earlier, _ in results):
                 fail("eval_metric", f"two functions that call it {name!r}", "metrics with different names")
             self.higher_is_better[name] = higher
