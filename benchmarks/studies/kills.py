@@ -4,35 +4,38 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import optuna
 
 from abc_plugins.tuning.objective import OUTCOME
 from abc_plugins.tuning.study.trials import finished_trials
 from studies.data import keep
-from tuning import load_study
+from tuning import load_study, tune
 
-TRIALS = 24
-_SCRIPT = """
-import sys
-import numpy as np
-from tuning import tune
-rng = np.random.default_rng(0)
-y = np.tile(np.arange(4), 60)
-X = rng.normal(size=(4, 5))[y] + rng.normal(size=(240, 5))
-print("ready", flush=True)
-tune(X, y, n_trials=int(sys.argv[2]), cv=3, repeats=1, max_rounds=60, storage=sys.argv[1], refit=False, progress=False)
-print("end", flush=True)
-"""
+TRIALS, MAX_ROUNDS = 24, 40
+_FORK = multiprocessing.get_context("fork")
+"""A new interpreter for each signal would spend most of its time on imports, in which nothing can go wrong."""
+
+
+def _study(storage: str, n_trials: int, begun: Any) -> None:
+    """What a worker does."""
+    sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    rng = np.random.default_rng(0)
+    y = np.tile(np.arange(4), 60)
+    X = rng.normal(size=(4, 5))[y] + rng.normal(size=(240, 5))
+    begun.set()
+    options = {"cv": 3, "repeats": 1, "max_rounds": MAX_ROUNDS, "refit": False, "progress": False}
+    tune(X, y, n_trials=n_trials, storage=storage, **options)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -41,6 +44,7 @@ def run(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         storages = [options.storage] if options.storage else [f"{folder}/study.db", f"{folder}/study.log"]
         calm = f"{folder}/calm.log"
+        _finish(_start(f"{folder}/first.log", n_trials))  # compiles the kernels
         started = time.monotonic()
         _finish(_start(calm, n_trials))
         # From the first write to the end of the study: when signals are to arrive.
@@ -60,31 +64,27 @@ def _disturb(storage: str, n_trials: int, kills: int, span: float, rng: random.R
     for number in numbers:
         worker = _start(storage, n_trials)
         time.sleep(rng.uniform(0.0, 2.5 * span / n_trials))
-        worker.send_signal(number)
-        worker.communicate(timeout=300)
-        sent["too_late" if worker.returncode == 0 else signal.Signals(number).name] += 1
+        if worker.is_alive():
+            os.kill(worker.pid, number)
+        worker.join()
+        # A worker that gets SIGINT ends with a traceback, or by the signal.
+        sent["too_late" if worker.exitcode == 0 else signal.Signals(number).name] += 1
     _finish(_start(storage, n_trials))
     return sent
 
 
-def _start(storage: str, n_trials: int) -> subprocess.Popen[str]:
-    worker = subprocess.Popen(
-        [sys.executable, "-c", _SCRIPT, storage, str(n_trials)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    assert worker.stdout is not None
-    if worker.stdout.readline() != "ready\n":
-        raise RuntimeError("the study did not start")
+def _start(storage: str, n_trials: int) -> Any:
+    begun = _FORK.Event()
+    worker = _FORK.Process(target=_study, args=(storage, n_trials, begun))
+    worker.start()
+    begun.wait()
     return worker
 
 
-def _finish(worker: subprocess.Popen[str]) -> None:
-    out = worker.communicate()[0]
-    if out != "end\n":
-        raise RuntimeError(f"a study that nobody disturbed ended with {out!r}")
+def _finish(worker: Any) -> None:
+    worker.join()
+    if worker.exitcode != 0:
+        raise RuntimeError(f"a study that nobody disturbed ended with exit code {worker.exitcode}")
 
 
 def _trials(storage: str) -> list[Any]:
