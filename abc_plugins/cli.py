@@ -210,13 +210,13 @@ def _run_compare(options: argparse.Namespace) -> None:
 
 
 def _add_tune_options(parser: argparse.ArgumentParser) -> None:
-    from tuning.cli import add_tune_options
+    from abc_plugins.tuning.cli import add_tune_options
 
     add_tune_options(parser)
 
 
 def _run_tune(options: argparse.Namespace) -> None:
-    from tuning.cli import run_tune
+    from abc_plugins.tuning.cli import run_tune
 
     run_tune(options)
 

@@ -22,6 +22,7 @@ from abc_plugins.core.runtime.intrinsics import lowest_bit
 from abc_plugins.core.runtime.jit import kernel, part_of_kernel
 from abc_plugins.core.runtime.parallel import ROWS_PER_BLOCK, Workers
 from abc_plugins.core.runtime.sparse_table import SparseTable, Table
+from abc_plugins.core.runtime.vectors import add_row
 
 if TYPE_CHECKING:
     from abc_plugins.core.model.ensemble import FlatTrees
@@ -460,12 +461,9 @@ def _add_leaves(nodes, t, leaves, n, start, scores):
             scores[start + i, k] += values[value]
             scores[start + i, b] += values[value + 1]
     elif width == scores.shape[1]:  # all classes, in their order, see `check_trees`
+        flat = scores.reshape(-1)
         for i in range(n):
-            row = scores[start + i]
-            value = value_start + leaves[i] * width
-            leaf = values[value : value + width]
-            for k in range(row.size):
-                row[k] += leaf[k]
+            add_row(flat, (start + i) * width, values, value_start + leaves[i] * width, width)
     else:
         for i in range(n):
             _add_values(nodes, t, leaves[i], scores, start + i)
