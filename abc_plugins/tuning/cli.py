@@ -88,7 +88,7 @@ def run_tune(options: argparse.Namespace) -> None:
 def _run(options: argparse.Namespace, path: str) -> None:
     from sklearn.model_selection import TimeSeriesSplit
 
-    from abc_plugins.cli import check_output
+    from abc_plugins.commands.shared import check_output
     from abc_plugins.tuning.ensemble import save_estimator
     from abc_plugins.tuning.report.page import COMMAND
     from abc_plugins.tuning.tuner import tune
@@ -239,7 +239,7 @@ def _status(options: argparse.Namespace) -> None:
 
 
 def _report(options: argparse.Namespace) -> None:
-    from abc_plugins.cli import check_output
+    from abc_plugins.commands.shared import check_output
     from abc_plugins.tuning.report.page import write_report
 
     if options.out is None:

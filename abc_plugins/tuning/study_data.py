@@ -136,4 +136,4 @@ def _contents(X: Any) -> tuple[tuple[int, int], list[AnyArray]]:
     features = X if isinstance(X, Features) else read_features(X, categorical=FROM_DTYPE)
     levels = [np.asarray(one.tolist(), dtype=object) for one in features.levels or () if one is not None]
     n_rows, n_features = features.values.shape
-    return (int(n_rows), int(n_features)), [features.values, *levels]
+    return (int(n_rows), int(n_features)), [features.array, *levels]

@@ -42,7 +42,7 @@ def as_categories(X: Any, like: Any = None) -> Any:
     categorical = FROM_DTYPE if levels is None else [one is not None for one in levels]
     features = read_features(X, categorical=categorical)
     if levels is None and features.levels is None and isinstance(X, Features):
-        return features.values
+        return features.array
     return _to_pandas(features, levels or features.levels or [None] * features.values.shape[1])
 
 
@@ -58,7 +58,7 @@ def _to_pandas(features: Features, levels: list[Any]) -> Any:
 
     columns = {}
     for index, name in enumerate(features.names or [f"f{index}" for index in range(features.values.shape[1])]):
-        values, own = features.values[:, index], None if features.levels is None else features.levels[index]
+        values, own = features.array[:, index], None if features.levels is None else features.levels[index]
         if own is None:
             columns[name] = values
             continue
