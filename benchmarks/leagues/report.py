@@ -1,0 +1,4 @@
+"""stub"""
+
+
+def print_report(rows, draw): ...
