@@ -1,4 +1,4 @@
-"""Comparisons under a budget: the same settings for all, curves that end where predictions do, budgets, tests, resuming, files."""
+"""Comparisons under a budget: the same settings for all, curves that end where predictions do, tests, resuming."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def make_table(dataset: Dataset) -> Table:
     if large.sum() < 2:
         raise ValueError(
             f"{dataset.name} must have at least two classes of {_MIN_ROWS} rows or more; the largest have "
-            f"{', '.join(f'{classes[k]!r}: {counts[k]}' for k in np.argsort(-counts)[:3])}."
+            f"{', '.join(f'{str(classes[k])!r}: {counts[k]}' for k in np.argsort(-counts)[:3])}."
         )
     keep = np.flatnonzero(large[y])
     small = [f"{name} ({count})" for name, count in zip(classes[~large], counts[~large], strict=True)]
