@@ -3,7 +3,7 @@
     python benchmarks/league.py practice --out results/practice.jsonl      # everybody as people use it
     python benchmarks/league.py tuned --out results/tuned.jsonl            # the same tuning for all
     python benchmarks/league.py sizes --out results/sizes.jsonl            # cut sets: rows per class, number of classes
-    python benchmarks/league.py report results/practice.jsonl results/tuned.jsonl results/sizes.jsonl
+    python benchmarks/league.py report results/*.jsonl --into docs/head-to-head.md --draw docs/images/league.png
 
 Needs the data folder named by ABC_PLUGINS_DATA. Fits are kept in the file, one a line, as they arrive; those that are
 there are not done again.
@@ -52,11 +52,25 @@ def main() -> None:
     command = commands.add_parser("report")
     command.add_argument("files", nargs="+", type=Path)
     command.add_argument("--draw", type=Path, metavar="FILE", help="draw the picture of the first league")
+    command.add_argument(
+        "--into", nargs="+", type=Path, default=[], metavar="PAGE", help="pages to put the tables into"
+    )
     arguments = parser.parse_args()
     if arguments.what == "report":
-        report.print_report([row for path in arguments.files for row in read_results(path)], arguments.draw)
+        write_report(arguments)
         return
     {"practice": run_practice, "tuned": run_tuned, "sizes": run_sizes}[arguments.what](arguments)
+
+
+def write_report(arguments: argparse.Namespace) -> None:
+    """Print the tables, put them into pages, and draw."""
+    rows = [row for path in arguments.files for row in read_results(path)]
+    blocks = report.make_blocks(rows)
+    print("\n\n".join(f"## {name}\n\n{text}" for name, text in blocks.items()))
+    for page in arguments.into:
+        report.put_into(page, blocks)
+    if arguments.draw:
+        report.draw_practice([row for row in rows if "trials" not in row and "classes" not in row], arguments.draw)
 
 
 def run_practice(arguments: argparse.Namespace) -> None:

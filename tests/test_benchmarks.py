@@ -90,9 +90,7 @@ def iris_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("iris_for_all")
-def test_the_league_fits_and_reports(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_league_fits_and_reports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip("lightgbm")
     pytest.importorskip("optuna")
     monkeypatch.setattr(practice, "ROUNDS", 5)
@@ -103,8 +101,14 @@ def test_the_league_fits_and_reports(
     assert all(row["n"] == 60 and row["K"] == 3 and row["it"] <= 5 and row["err"] < 0.3 for row in rows)
     searched = [tuned.run_cell(cell) for cell in tuned.cells(["vowel"], [0], FEW, 3, 1000.0)]
     assert all(row["done"] == 3 and set(row) >= {"ll", "default_ll", "search_cpu"} for row in searched)
-    report.print_report([*rows, *searched], tmp_path / "league.svg")
-    out = capsys.readouterr().out
+    blocks = report.make_blocks([*rows, *searched])
+    out = "\n".join(blocks.values())
+    report.draw_practice(rows, tmp_path / "league.svg")
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- league: tuned -->\nold\n<!-- /league -->\nafter\n<!-- league: none -->\n")
+    report.put_into(page, blocks)
+    marked = f"<!-- league: tuned -->\n{blocks['tuned']}\n<!-- /league -->"
+    assert page.read_text() == f"before\n{marked}\nafter\n<!-- league: none -->\n"
     own, other = (np.mean([row["ll"] for row in rows if row["which"] == key]) for key in FEW)
     assert f"/ {own:.4f}" in out
     assert f"| LightGBM     | **{own / other:.2f}** |" in out

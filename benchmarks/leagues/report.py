@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -33,19 +35,34 @@ NEXT_TO_NONE = 0.005
 Rows = Sequence[dict[str, Any]]
 
 
-def print_report(rows: Rows, draw: Path | None) -> None:
-    """Print the tables of all leagues that there are rows of."""
+def make_blocks(rows: Rows) -> dict[str, str]:
+    """Tables of all leagues that there are rows of, in Markdown: name -> text."""
     tuned = [row for row in rows if "trials" in row]
     sizes = [row for row in rows if "classes" in row]
     practice = [row for row in rows if "trials" not in row and "classes" not in row]
-    if practice:
-        print_practice(practice)
-        if draw:
-            draw_practice(practice, draw)
-    if tuned:
-        print_tuned(tuned)
-    if sizes:
-        print_sizes(sizes)
+    blocks = {}
+    for name, part, show in (
+        ("practice", practice, print_practice),
+        ("means", practice, print_means),
+        ("tuned", tuned, print_tuned),
+        ("sizes", sizes, print_sizes),
+    ):
+        if part:
+            with redirect_stdout(StringIO()) as text:
+                show(part)
+            blocks[name] = text.getvalue().strip()
+    return blocks
+
+
+def put_into(path: Path, blocks: dict[str, str]) -> None:
+    """Replace what a page has between `<!-- league: NAME -->` and `<!-- /league -->`."""
+    page = path.read_text(encoding="utf-8")
+    for name, text in blocks.items():
+        begin, end = f"<!-- league: {name} -->\n", "<!-- /league -->"
+        if begin in page:
+            head, rest = page.split(begin, 1)
+            page = f"{head}{begin}{text}\n{end}{rest.split(end, 1)[1]}"
+    path.write_text(page, encoding="utf-8")
 
 
 def _contenders(rows: Rows) -> list[str]:
@@ -57,21 +74,29 @@ def _contenders(rows: Rows) -> list[str]:
 
 
 def print_practice(rows: Rows) -> None:
-    """One line a data set, then how ours compares with each other contender."""
+    """One line a data set."""
     found, contenders = by_set(rows), _contenders(rows)
     lines = [
         [_named(name, fits), *(_cell(fits, key, _best(fits)) for key in contenders)] for name, fits in found.items()
     ]
-    print("## As people work\n\nTest error in % / log loss, means over the seeds; bold: the lowest log loss.\n")
     print_table(["data (classes)", *(TITLES[key] for key in contenders)], lines)
+    print("\nTest error in % / log loss, means over the seeds; bold: the lowest log loss.")
     if any(row.get("at_limit") for row in rows):
-        print(f"\n{LIMITED} stopped by the limit of rounds on some seed.")
-    others = [key for key in contenders if key != OURS]
-    print("\nOurs divided by the other, geometric means over the data sets both have; below 1 ours is better.\n")
-    header = ["ours against", "log loss", "error", "sets with the lower log loss", "p", "training time"]
-    print_table(header, [line for key in others if (line := _against(found, key))])
-    print(f"\nSets whose log loss is below {NEXT_TO_NONE} for either are not in the means. p: Wilcoxon's signed-rank")
-    print("test of the logarithms of the ratios of log loss, one a data set.\n")
+        print(f"{LIMITED} stopped by the limit of rounds on some seed.")
+
+
+def print_means(rows: Rows) -> None:
+    """How ours compares with each other contender, over all data sets."""
+    found = by_set(rows)
+    header = ["ours against", "log loss", "test error", "sets with the lower log loss", "p", "training time"]
+    lines = [_against(found, key) for key in _contenders(rows) if key != OURS]
+    print_table(header, [line for line in lines if line])
+    print(
+        "\nOurs divided by the other, geometric means over the data sets that both have; below 1 is better. Sets whose log"
+    )
+    print(
+        f"loss is below {NEXT_TO_NONE} for either are left out. p: Wilcoxon's signed-rank test over the data sets, of log loss."
+    )
 
 
 def _named(name: str, fits: dict[str, dict[int, dict[str, Any]]]) -> str:
@@ -166,8 +191,6 @@ def print_tuned(rows: Rows) -> None:
     contenders = _contenders(rows)
     budget = max((row["trials"], row["limit"]) for row in rows)
     rows = [row for row in rows if (row["trials"], row["limit"]) == budget]
-    print(f"## Tuned: at most {budget[0]} trials within {budget[1]:g} seconds of processor time each\n")
-    print("Log loss of the test rows, own settings → best trial (trials done); bold: the lowest after tuning.\n")
     found = by_set(rows)
     lines = []
     for name, fits in found.items():
@@ -175,7 +198,12 @@ def print_tuned(rows: Rows) -> None:
         best = _best(complete)
         lines.append([_named(name, fits), *(_tuned_cell(fits.get(key), key == best) for key in contenders)])
     print_table(["data (classes)", *(TITLES[key] for key in contenders)], lines)
-    print("\nOurs divided by the other, geometric means over the data sets both have.\n")
+    print(
+        "\nLog loss of the test rows, own settings → best trial (trials done); bold: the lowest after tuning. At most"
+    )
+    print(
+        f"{budget[0]} trials within {budget[1]:g} seconds of processor time each. Geometric means, ours divided by the other:\n"
+    )
     header = [
         "ours against",
         "log loss, tuned",
@@ -184,7 +212,6 @@ def print_tuned(rows: Rows) -> None:
         "sets with the lower log loss",
     ]
     print_table(header, [line for key in contenders if key != OURS and (line := _tuned_against(found, key))])
-    print()
 
 
 def _tuned_cell(seeds: dict[int, dict[str, Any]] | None, is_best: bool) -> str:
@@ -211,7 +238,7 @@ def _tuned_against(found: dict[str, Any], key: str) -> list[str] | None:
 def print_sizes(rows: Rows) -> None:
     """How the lead depends on the training rows, and on the number of classes."""
     others = [key for key in _contenders(rows) if key != OURS]
-    print("## Rows and classes\n\nLog loss of ours divided by the other's, geometric means over the seeds.\n")
+    print("Log loss of ours divided by the other's, geometric means over the seeds.\n")
     by_rows = [row for row in rows if row["classes"] is None]
     by_classes = [row for row in rows if row["classes"] is not None]
     for part, value, title in ((by_rows, "rows", "training rows"), (by_classes, "classes", "classes")):
