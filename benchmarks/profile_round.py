@@ -20,13 +20,13 @@ import numpy as np
 from common import describe_machine, print_table
 
 from abc_plugins import ABCBoostClassifier
+from abc_plugins.core.bins.training_data import make_training_data
 from abc_plugins.core.booster import Booster
 from abc_plugins.core.leaves import apply_update
 from abc_plugins.core.pairs import base_pairs
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.trees.fixedpoint import to_fixed_point
 from abc_plugins.core.trees.histogram import build_histogram
-from abc_plugins.core.trees.training_data import make_training_data
 from abc_plugins.core.trees.workspace import NODE
 from abc_plugins.data.datasets import load
 

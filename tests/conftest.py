@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from abc_plugins import ABCBoostClassifier
+from abc_plugins.core.bins.training_data import make_training_data
 from abc_plugins.core.boosters import make_booster
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.settings import MAX_BINS
-from abc_plugins.core.trees.training_data import make_training_data
 
 # The same examples in every run, and no limit on time: machines differ and may be busy.
 hypothesis.settings.register_profile("project", deadline=None, derandomize=True, max_examples=60)

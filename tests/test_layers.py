@@ -11,14 +11,16 @@ LAYERS = [
     # the terms of a round, which trees and models are made of, too
     [f"abc_plugins.core.{name}" for name in ("schedule", "settings", "rounds", "pairs", "losses", "leaves")],
     ["abc_plugins.core.model"],
+    ["abc_plugins.core.bins"],
     ["abc_plugins.core.trees"],
     ["abc_plugins.core.directional"],
     ["abc_plugins.core"],
     ["abc_plugins.data"],
+    ["abc_plugins.serving"],
     ["abc_plugins.training", "abc_plugins.callbacks"],
-    ["abc_plugins.classifier"],
+    ["abc_plugins.classifier", "abc_plugins.fitted"],
     ["abc_plugins.plot", "abc_plugins.summary", "abc_plugins.machine"],
-    ["abc_plugins.lgbm", "abc_plugins.xgb"],
+    ["abc_plugins.lgbm", "abc_plugins.xgb", "abc_plugins.onnx", "abc_plugins.treelite", "abc_plugins.explaining"],
     ["abc_plugins.compare", "abc_plugins.compiling", "tuning"],
     ["abc_plugins.cli", "abc_plugins.__main__", "tuning.cli"],
 ]

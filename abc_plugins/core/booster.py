@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from abc_plugins.core.bins.training_data import TrainingData
 from abc_plugins.core.candidates import trial_rises
 from abc_plugins.core.leaves import (
     UNLIMITED,
@@ -36,7 +37,6 @@ from abc_plugins.core.runtime.parallel import ROWS_PER_BLOCK, Workers
 from abc_plugins.core.schedule import CLASSIC, PROBE_EVERY, PROBE_PARTS, BaseClassSchedule, RoundPlan
 from abc_plugins.core.settings import Settings
 from abc_plugins.core.trees.round_grower import RoundGrower
-from abc_plugins.core.trees.training_data import TrainingData
 
 _THREADS_PER_RENEWAL = 4
 """Growing a tree takes about this many times as long as setting its leaf values."""
@@ -65,7 +65,11 @@ class Booster:
         Distinct trees grown so far, trials included.
     guarded_rounds : int
         Rounds whose step the guard has shortened or replaced.
+    most_leaves : None
+        Trees move one class or two, so that nobody has to know.
     """
+
+    most_leaves = None
 
     def __init__(self, data: TrainingData, settings: Settings, workers: Workers) -> None:
         self.schedule = BaseClassSchedule(

@@ -92,11 +92,9 @@ def print_means(rows: Rows) -> None:
     lines = [_against(found, key) for key in _contenders(rows) if key != OURS]
     print_table(header, [line for line in lines if line])
     print(
-        "\nOurs divided by the other, geometric means over the data sets that both have; below 1 is better. Sets whose log"
+        "\nOurs divided by the other, geometric means over the data sets that both have; below 1 is better. Sets whose"
     )
-    print(
-        f"loss is below {NEXT_TO_NONE} for either are left out. p: Wilcoxon's signed-rank test over the data sets, of log loss."
-    )
+    print(f"log loss is below {NEXT_TO_NONE} for either are left out. p: Wilcoxon's signed-rank test, of log loss.")
 
 
 def _named(name: str, fits: dict[str, dict[int, dict[str, Any]]]) -> str:
@@ -201,9 +199,7 @@ def print_tuned(rows: Rows) -> None:
     print(
         "\nLog loss of the test rows, own settings → best trial (trials done); bold: the lowest after tuning. At most"
     )
-    print(
-        f"{budget[0]} trials within {budget[1]:g} seconds of processor time each. Geometric means, ours divided by the other:\n"
-    )
+    print(f"{budget[0]} trials within {budget[1]:g} seconds of processor time each. Ours divided by the other:\n")
     header = [
         "ours against",
         "log loss, tuned",

@@ -13,13 +13,13 @@ import pytest
 from conftest import paper_settings
 
 from abc_plugins import ABCBoostClassifier
+from abc_plugins.core.bins.training_data import make_training_data
 from abc_plugins.core.booster import Booster
 from abc_plugins.core.model.ensemble import FlatTrees
 from abc_plugins.core.rounds import draw_sample
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.core.trees.round_grower import RoundGrower
-from abc_plugins.core.trees.training_data import make_training_data
 
 PAPER = {"method": "abcrobustlogit"}
 QUICK = {"n_estimators": 6, "num_leaves": 5, "max_depth": 3, "min_samples_leaf": 3, "search": 3, "gap": 1, "warmup": 2}

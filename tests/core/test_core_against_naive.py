@@ -14,13 +14,13 @@ import pytest
 from conftest import Data, make_data, paper_settings
 
 from abc_plugins import ABCBoostClassifier
+from abc_plugins.core.bins.binning import find_bins
+from abc_plugins.core.bins.training_data import make_training_data
 from abc_plugins.core.booster import Booster
 from abc_plugins.core.model.ensemble import FlatTrees
 from abc_plugins.core.runtime.parallel import ROWS_PER_BLOCK, Workers
 from abc_plugins.core.schedule import PROBE_PARTS
 from abc_plugins.core.settings import MAX_BINS, PAPER_METHODS
-from abc_plugins.core.trees.binning import find_bins
-from abc_plugins.core.trees.training_data import make_training_data
 from abc_plugins.data.weights import combine_weights
 
 METHODS = PAPER_METHODS

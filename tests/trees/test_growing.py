@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from abc_plugins import ABCBoostClassifier
+from abc_plugins.core.bins import columns as columns_module
+from abc_plugins.core.bins.columns import FeatureCells, feature_cells
+from abc_plugins.core.bins.training_data import TrainingData, make_training_data
 from abc_plugins.core.losses import derivatives
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
-from abc_plugins.core.trees import columns as columns_module
 from abc_plugins.core.trees import round_grower, teamwork, workspace
 from abc_plugins.core.trees.categories import make_category_order
-from abc_plugins.core.trees.columns import FeatureCells, feature_cells
 from abc_plugins.core.trees.fixedpoint import WeightUnits, to_fixed_point, weigh
 from abc_plugins.core.trees.histogram import build_histogram, subtract_histogram
 from abc_plugins.core.trees.round_grower import RoundGrower
 from abc_plugins.core.trees.splitting import SplitRules, Thresholds, find_best_split, make_thresholds
-from abc_plugins.core.trees.training_data import TrainingData, make_training_data
 
 N, K = 120, 3
 PAPER = {"method": "abcrobustlogit"}

@@ -10,11 +10,11 @@ from sklearn.utils import check_random_state
 
 from abc_plugins.callbacks import early_stopping
 from abc_plugins.classifier import ABCBoostClassifier
+from abc_plugins.core.bins.training_data import make_training_data
 from abc_plugins.core.booster import Booster
 from abc_plugins.core.runtime.checks import check_choice
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.settings import MAX_BINS, PAPER_METHODS, Settings, check_settings
-from abc_plugins.core.trees.training_data import make_training_data
 from abc_plugins.training.evaluation import EvalSet, Metrics, softmax
 from abc_plugins.training.run import train
 from tuning.engines.base import Engine, FoldData, FoldFit, Samples, Stopping
@@ -91,4 +91,5 @@ class NativeEngine(Engine):
             codes=samples.codes,
             weights=samples.weights,
             scores=np.zeros((samples.codes.size, self.n_classes)),
+            classes=self.metric.classes,
         )

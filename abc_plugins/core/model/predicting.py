@@ -123,6 +123,30 @@ def add_tree_scores(
         workers.over_rows(part.shape[0], partial(add_blocks, part, scores[rows]))
 
 
+def find_leaves(X: AnyArray, trees: FlatTrees, workers: Workers) -> Integers:
+    """Node number, within its tree, of the leaf that every row reaches in every tree.
+
+    Returns
+    -------
+    leaves : array of int32, shape (n_samples, n_trees)
+    """
+    nodes = Nodes(*map(trees.__getattribute__, Nodes._fields))
+    leaves = np.empty((X.shape[0], trees.n_trees), dtype=np.int32)
+    for start in range(0, X.shape[0], _ROWS_PER_COPY):
+        rows = slice(start, start + _ROWS_PER_COPY)
+        part = np.ascontiguousarray(X[rows], dtype=np.float64)
+        workers.over_rows(part.shape[0], partial(_find_leaves, nodes, part, leaves[rows]))
+    return leaves
+
+
+def find_value_rows(X: AnyArray, trees: FlatTrees, t: int, workers: Workers) -> AnyArray:
+    """For tree `t` the row of its values that every row of `X` reaches, array of uint16, shape (n_samples,)."""
+    nodes = Nodes(*map(trees.__getattribute__, Nodes._fields))
+    found = np.empty(X.shape[0], dtype=np.uint16)
+    workers.over_rows(X.shape[0], partial(_find_value_rows, nodes, t, X, found))
+    return found
+
+
 def _make_plan(nodes: Nodes, first_tree: int, last_tree: int) -> Plan:
     first_node, last_node = nodes.node_start[first_tree], nodes.node_start[last_tree]
     feature = nodes.feature[first_node:last_node]
@@ -159,29 +183,79 @@ def _is_in_set(sets, first_word, x, missing_left):
 
 @kernel
 def _walk_blocks(nodes, first_tree, last_tree, X, scores, first_block, last_block):
-    """Add trees first_tree..last_tree to the scores of some blocks of rows, walking down row by row."""
+    """Add trees first_tree..last_tree to the scores of some blocks of rows, without a plan."""
+    leaves = np.empty(ROWS_PER_BLOCK, dtype=np.int64)
     for block in range(first_block, last_block):
         start = block * ROWS_PER_BLOCK
-        stop = min(start + ROWS_PER_BLOCK, X.shape[0])
+        n = min(ROWS_PER_BLOCK, X.shape[0] - start)
         for t in range(first_tree, last_tree):
-            first = nodes.class_start[t]
-            width = nodes.class_start[t + 1] - first
-            is_full = width == scores.shape[1] and width > 2
-            for i in range(start, stop):
-                row = _walk_down(nodes, t, X, i)
-                if is_full:  # all classes, in their order
-                    value = nodes.value_start[t] + row * width
-                    leaf = nodes.values[value : value + width]
-                    sums = scores[i]
-                    for k in range(sums.size):
-                        sums[k] += leaf[k]
-                else:
-                    _add_values(nodes, t, row, scores, i)
+            _go_down(nodes, t, X, start, n, leaves)
+            _add_leaves(nodes, t, leaves, n, start, scores)
+
+
+@kernel
+def _find_value_rows(nodes, t, X, found, first_block, last_block):
+    """Write the rows of values that some blocks of rows reach in one tree."""
+    leaves = np.empty(ROWS_PER_BLOCK, dtype=np.int64)
+    for block in range(first_block, last_block):
+        start = block * ROWS_PER_BLOCK
+        n = min(ROWS_PER_BLOCK, X.shape[0] - start)
+        _go_down(nodes, t, X, start, n, leaves)
+        for i in range(n):
+            found[start + i] = leaves[i]
+
+
+@kernel
+def _go_down(nodes, t, X, start, n, leaves):
+    """Rows of the values of the leaves that the rows start..start + n - 1 reach in one tree."""
+    root = nodes.node_start[t]
+    # To find out whether a tree is symmetric takes as long as some rows take to walk down.
+    depth = _symmetric_depth(nodes, root, nodes.node_start[t + 1] - root) if n >= _FEWEST_ROWS else -1
+    if depth >= 0:
+        _look_up_rows(nodes, t, depth, X[start : start + n], leaves)
+    else:
+        for i in range(n):
+            leaves[i] = _walk_down(nodes, t, X, start + i)
+
+
+@part_of_kernel
+def _look_up_rows(nodes, t, depth, X, leaves):
+    """Rows of the values of the leaves that rows reach in a symmetric tree."""
+    for i in range(X.shape[0]):
+        leaves[i] = 0
+    for level in range(depth):
+        node = nodes.node_start[t] + 2**level - 1
+        feature, threshold, missing_left = nodes.feature[node], nodes.threshold[node], nodes.missing_left[node]
+        if nodes.left_set[node] >= 0:
+            first_word = nodes.set_start[t] + 4 * nodes.left_set[node]
+            for i in range(X.shape[0]):
+                is_left = _is_in_set(nodes.sets, first_word, X[i, feature], missing_left)
+                leaves[i] = 2 * leaves[i] + 1 - is_left
+        elif missing_left:  # a comparison with NaN is false
+            for i in range(X.shape[0]):
+                leaves[i] = 2 * leaves[i] + (X[i, feature] > threshold)
+        else:
+            for i in range(X.shape[0]):
+                leaves[i] = 2 * leaves[i] + 1 - (X[i, feature] <= threshold)
+
+
+@kernel
+def _find_leaves(nodes, X, leaves, first_block, last_block):
+    """Write the leaves of some blocks of rows."""
+    for i in range(first_block * ROWS_PER_BLOCK, min(last_block * ROWS_PER_BLOCK, X.shape[0])):
+        for t in range(leaves.shape[1]):
+            leaves[i, t] = _leaf_of(nodes, t, X, i)
 
 
 @part_of_kernel
 def _walk_down(nodes, t, X, i):
     """Row of the values of the leaf that sample `i` reaches."""
+    return nodes.left[nodes.node_start[t] + _leaf_of(nodes, t, X, i)]
+
+
+@part_of_kernel
+def _leaf_of(nodes, t, X, i):
+    """Number, within its tree, of the leaf that sample `i` reaches."""
     node_start, _, _, set_start, _, _, sets, feature, threshold, missing_left, left_set, left, right = nodes
     root = node_start[t]
     node = root
@@ -192,7 +266,7 @@ def _walk_down(nodes, t, X, i):
         else:
             goes_left = x <= threshold[node] or (x != x and missing_left[node])
         node = root + (left[node] if goes_left else right[node])
-    return left[node]
+    return node - root
 
 
 @kernel

@@ -1,1 +1,1 @@
-"""From raw values to the trees of a round: bins, histograms, splits, growth."""
+"""From bins to the trees of a round: histograms, splits, growth."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from abc_plugins.core.bins.columns import feature_cells
 from abc_plugins.core.runtime.jit import kernel, part_of_kernel
 from abc_plugins.core.trees.categories import places_of, sort_categories
-from abc_plugins.core.trees.columns import feature_cells
 from abc_plugins.core.trees.fixedpoint import scale_derivatives, to_fixed_point
 from abc_plugins.core.trees.histogram import build_histogram, subtract_histogram
 from abc_plugins.core.trees.splitting import SMALLEST_RELATIVE_GAIN, find_best_split

@@ -14,7 +14,7 @@ import numpy as np
 
 from abc_plugins.core.runtime.arrays import AnyArray, Booleans
 from abc_plugins.core.runtime.jit import kernel, part_of_kernel
-from abc_plugins.core.trees.fixedpoint import to_float
+from abc_plugins.core.trees.fixedpoint import packed_h, packed_z, to_float
 
 _SMOOTHING = 1.0
 """Added to the sum of hessians of every category."""
@@ -56,25 +56,44 @@ def make_category_order(n_bins: AnyArray, is_categorical: Booleans) -> CategoryO
 
 @kernel
 def sort_categories(order, wanted, first_cell, n_bins, hist, rules, h_unit):
-    """Sort the categories of the wanted features by the sums of the root."""
+    """Sort the categories of the wanted features by the sums of the root, pairs of residuals and hessians."""
     smoothing = _SMOOTHING / h_unit if h_unit > 0.0 else 1.0
     ratio = np.empty(256)
     for f in range(order.is_sorted.size):
         order.is_sorted[f] = wanted[f]
-        if not wanted[f]:
-            continue
-        n, start = np.int64(n_bins[f]), order.start[f]
-        for b in range(n):
-            cell = first_cell[f] + b
-            ratio[b] = to_float(hist[cell, 0]) / (to_float(hist[cell, 1] & rules.hessian_mask) + smoothing)
-        for b in range(n):  # by insertion: there are few, and a sort takes a second to compile
-            place = b
-            while place > 0 and ratio[order.bin_at[start + place - 1]] > ratio[b]:
-                order.bin_at[start + place] = order.bin_at[start + place - 1]
-                place -= 1
-            order.bin_at[start + place] = b
-        for place in range(n):
-            order.place_of[start + order.bin_at[start + place]] = place
+        if wanted[f]:
+            for b in range(n_bins[f]):
+                cell = first_cell[f] + b
+                ratio[b] = to_float(hist[cell, 0]) / (to_float(hist[cell, 1] & rules.hessian_mask) + smoothing)
+            _sort_by(ratio, order, f, np.int64(n_bins[f]))
+
+
+@kernel
+def sort_packed_categories(order, wanted, first_cell, n_bins, hist, h_unit):
+    """Sort the categories of the wanted features by the sums of the root, packed cells."""
+    smoothing = _SMOOTHING / h_unit if h_unit > 0.0 else 1.0
+    ratio = np.empty(256)
+    for f in range(order.is_sorted.size):
+        order.is_sorted[f] = wanted[f]
+        if wanted[f]:
+            for b in range(n_bins[f]):
+                cell = hist[first_cell[f] + b]
+                ratio[b] = packed_z(cell) / (packed_h(cell) + smoothing)
+            _sort_by(ratio, order, f, np.int64(n_bins[f]))
+
+
+@part_of_kernel
+def _sort_by(ratio, order, f, n):
+    """Sort `n` bins of a feature, by insertion: there are few, and a sort takes a second to compile."""
+    start = order.start[f]
+    for b in range(n):
+        place = b
+        while place > 0 and ratio[order.bin_at[start + place - 1]] > ratio[b]:
+            order.bin_at[start + place] = order.bin_at[start + place - 1]
+            place -= 1
+        order.bin_at[start + place] = b
+    for place in range(n):
+        order.place_of[start + order.bin_at[start + place]] = place
 
 
 @part_of_kernel

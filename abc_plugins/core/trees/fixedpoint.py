@@ -6,6 +6,8 @@ bit, and any split of the work over threads gives the same trees. A histogram ce
 * cell[0]: the sum of residuals z,
 * cell[1]: the sum of weights in the high bits and of hessians h in the low `hessian_bits` bits.
 
+Trees that need no weights have *packed* cells, one int64 each: residuals in the high half, hessians in the low half.
+
 Scales are powers of two chosen from the totals of each tree, so that no sum can overflow and as many bits as
 possible are used: with 10,000 samples a hessian is resolved to about 2**-33 of the mean one.
 """
@@ -24,6 +26,9 @@ from abc_plugins.core.runtime.parallel import ROWS_PER_BLOCK
 _CELL_BITS = 62  # of an int64: one for the sign, one to spare
 _FRACTION_WEIGHT_BITS = 28
 _SUM_BITS = 50  # of a sum: few enough for it to be a float64 without rounding
+_PACKED_BITS = 31  # of either sum of a packed cell
+PACKED_SHIFT = 32
+PACKED_MASK = 2**32 - 1
 _ROUNDER = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to the nearest integer, kept in the low bits
 
 
@@ -187,3 +192,27 @@ def scale_derivatives(z, h, units, hessian_bits, cell_units, cells):
     for i in range(z.size):
         cells[i, 0] = _round(z[i] * z_scale)
         cells[i, 1] = (units[i] << hessian_bits) + _round(h[i] * h_scale)
+
+
+@kernel
+def pack_derivatives(z, h, cell_units, cells):
+    """Write what every sample adds for one tree as packed cells, shape (n_samples,); else like `scale_derivatives`."""
+    total_z, total_h = _totals(z, h)
+    cell_units[0] = _unit_of(total_z, np.int64(_PACKED_BITS))
+    cell_units[1] = _unit_of(total_h, np.int64(_PACKED_BITS))
+    z_scale = 1.0 / cell_units[0] if cell_units[0] > 0.0 else 0.0  # a power of two
+    h_scale = 1.0 / cell_units[1] if cell_units[1] > 0.0 else 0.0
+    for i in range(z.size):
+        cells[i] = (_round(z[i] * z_scale) << PACKED_SHIFT) + _round(h[i] * h_scale)
+
+
+@part_of_kernel
+def packed_z(cell):
+    """Residuals of a packed cell, as a float64."""
+    return to_float(cell >> PACKED_SHIFT)
+
+
+@part_of_kernel
+def packed_h(cell):
+    """Hessians of a packed cell, as a float64."""
+    return to_float(cell & PACKED_MASK)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from abc_plugins.core.bins.joint import add_margins
 from abc_plugins.core.runtime.intrinsics import add_to_cell, prefetch
 from abc_plugins.core.runtime.jit import kernel, part_of_kernel
-from abc_plugins.core.trees.joint import add_margins
 
 _AHEAD = 12
 """Samples of a node lie apart in memory: fetch this many of them ahead."""
@@ -113,3 +113,48 @@ def add_histogram(hist, part):
     for cell in range(hist.shape[0]):
         hist[cell, 0] += part[cell, 0]
         hist[cell, 1] += part[cell, 1]
+
+
+@kernel
+def sum_histogram(columns, rows, amounts, hist):
+    """Fill `hist` with the sums over the samples `rows` of one number each.
+
+    Parameters
+    ----------
+    columns : Columns
+    rows : array of uint32, increasing
+    amounts : array of int64, shape (n_samples,)
+        Packed cells, or weights.
+    hist : array of int64, shape (n_cells,)
+    """
+    for cell in range(hist.size):
+        hist[cell] = 0
+    for g in range(columns.row_width.size):
+        entries = columns.entries[columns.group_entry[g] : columns.group_entry[g + 1]]
+        group_hist = hist[columns.group_cell[g] : columns.group_cell[g + 1]]
+        width = np.uint64(columns.row_width[g])
+        is_even = columns.row_width[g] >= 0
+        row_start = columns.row_start[0 if is_even else g]
+        n = rows.size
+        for j in range(n):
+            ahead = rows[min(j + _AHEAD, n - 1)]
+            prefetch(amounts, ahead)
+            row = np.uint64(rows[j])
+            amount = amounts[row]
+            if is_even:
+                prefetch(entries, np.uint64(ahead) * width)
+                e = row * width
+                stop = e + width
+            else:
+                prefetch(entries, row_start[ahead])
+                e = np.uint64(row_start[row])
+                stop = np.uint64(row_start[row + _ONE])
+            while e + _FOUR <= stop:  # four at a time: the loop itself takes time
+                group_hist[entries[e]] += amount
+                group_hist[entries[e + _ONE]] += amount
+                group_hist[entries[e + _TWO]] += amount
+                group_hist[entries[e + _THREE]] += amount
+                e += _FOUR
+            while e < stop:
+                group_hist[entries[e]] += amount
+                e += _ONE

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from abc_plugins.core.bins.training_data import TrainingData
 from abc_plugins.core.leaves import Update
 from abc_plugins.core.model.ensemble import LEAF, NO_SETS, NODE_DTYPES, SET_WORDS, THRESHOLD, FlatTrees
 from abc_plugins.core.pairs import Pair
@@ -18,8 +19,7 @@ from abc_plugins.core.trees.best_first import number_leaf_nodes, number_leaves, 
 from abc_plugins.core.trees.categories import make_category_order
 from abc_plugins.core.trees.fixedpoint import weigh
 from abc_plugins.core.trees.splitting import SplitRules
-from abc_plugins.core.trees.teamwork import ROWS_WORTH_A_TEAM, Team
-from abc_plugins.core.trees.training_data import TrainingData
+from abc_plugins.core.trees.teamwork import ROWS_WORTH_A_TEAM, SymmetricTeam, Team
 from abc_plugins.core.trees.workspace import NODE, RoundTrees, copy_nodes
 
 _HISTOGRAM_BYTES = 2**30
@@ -82,6 +82,7 @@ class RoundGrower:
         )
         self._class_weights = np.bincount(data.labels, data.weights, data.n_classes)
         self._teams: list[Team] = []
+        self._symmetric_teams: list[SymmetricTeam] = []
         self._crews_of_size: dict[int, list[Workers]] = {}
         self._nodes: AnyArray = np.empty((0, 0), dtype=NODE)
         self._n_nodes = np.empty(0, dtype=np.int64)
@@ -183,7 +184,10 @@ class RoundGrower:
         n_trees = trees.plus.size
         everything = sample.size == data.n_samples
         others = sample[:0] if everything else np.delete(np.arange(data.n_samples, dtype=np.uint32), sample)
-        teams = self._provide_teams(n_trees)
+        depth = self._depth
+        teams: Sequence[Team | SymmetricTeam] = (
+            self._provide_teams(n_trees) if depth is None else self._provide_symmetric_teams(n_trees, depth)
+        )
 
         def grow_lot(lot: tuple[int, int], thread: int) -> None:
             work = teams[thread].work
@@ -193,7 +197,7 @@ class RoundGrower:
                 for t in range(*lot):
                     work.rows[: sample.size], work.rows[sample.size :] = sample, others
                     teams[thread].grow(probabilities, sample.size, trees, t, t + 1)
-                    if self._depth is None:  # symmetric trees know the leaves of all samples
+                    if depth is None:  # symmetric trees know the leaves of all samples
                         send_down(
                             data.columns, trees.nodes[t], trees.n_nodes[t], work.rows[sample.size :], work.rows_aside,
                             units, rules, work.order, trees.leaf_ids[t],
@@ -301,25 +305,31 @@ class RoundGrower:
 
     def _affordable_depth(self, max_depth: int | None) -> int:
         """Levels of a symmetric tree: all of its leaves but those of the last level have histograms."""
-        affordable = _HISTOGRAM_BYTES // max(1, 16 * int(self._data.columns.group_cell[-1]))
-        return max(1, min(max_depth or MAX_DEPTH, affordable.bit_length()))
+        return max(1, min(max_depth or MAX_DEPTH, self._affordable_histograms().bit_length()))
+
+    def _affordable_histograms(self) -> int:
+        return _HISTOGRAM_BYTES // max(1, 16 * int(self._data.columns.group_cell[-1]))
+
+    def _provide_symmetric_teams(self, n_trees: int, depth: int) -> list[SymmetricTeam]:
+        """Teams for as many symmetric trees at a time as there are threads and memory for."""
+        affordable = self._affordable_histograms() // 2 ** (depth - 1)
+        n_teams = min(self._workers.n_threads, n_trees, max(1, affordable))
+        while len(self._symmetric_teams) < n_teams:
+            self._symmetric_teams.append(SymmetricTeam(self._data, self._weight_units, self._rules, depth))
+        return self._symmetric_teams[:n_teams]
 
     def _provide_teams(self, n_trees: int) -> list[Team]:
         """Teams for as many trees at a time as there are threads and memory for; threads to spare make them larger."""
         n_threads = self._workers.n_threads
-        affordable = _HISTOGRAM_BYTES // max(1, 16 * int(self._data.columns.group_cell[-1]))
+        affordable = self._affordable_histograms()
         n_histograms = min(self._num_leaves, max(_FEWEST_HISTOGRAMS, affordable))
-        if self._depth is not None:
-            n_histograms = 2 ** (self._depth - 1)
         n_teams = min(n_threads, n_trees, max(1, affordable // n_histograms))
         # Each thread but the first one of a team has a histogram of its own.
         spare = affordable - n_histograms * max(n_teams, len(self._teams))
         size = min(n_threads // n_teams, 1 + spare // n_teams)
-        size = size if size > 1 and self._data.n_samples > ROWS_WORTH_A_TEAM and self._depth is None else 1
+        size = size if size > 1 and self._data.n_samples > ROWS_WORTH_A_TEAM else 1
         while len(self._teams) < n_teams:
-            self._teams.append(
-                Team(self._data, self._weight_units, self._num_leaves, n_histograms, self._rules, self._depth)
-            )
+            self._teams.append(Team(self._data, self._weight_units, self._num_leaves, n_histograms, self._rules))
         for team, workers in zip(self._teams, self._crews(n_teams, size), strict=False):
             team.set_workers(workers)
         return self._teams[:n_teams]

@@ -3,37 +3,94 @@
 The tree of depth d is a table of 2**d leaves. Its nodes are numbered level by level: node i has the children 2 i + 1
 and 2 i + 2. A leaf without samples, or one that a split would leave with too small a child, adds nothing to the gain
 of that split, but is split with all others.
+
+`z` of a node is its packed cell, see `fixedpoint`, and `wh` its weight in units, if weights matter for the splits.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from abc_plugins.core.bins.columns import Columns
+from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.jit import kernel, part_of_kernel
-from abc_plugins.core.trees.best_first import partition, set_leaf, sum_cells
-from abc_plugins.core.trees.categories import places_of, sort_categories
-from abc_plugins.core.trees.columns import STORED
-from abc_plugins.core.trees.fixedpoint import scale_derivatives, to_float
-from abc_plugins.core.trees.histogram import build_histogram, subtract_histogram
-from abc_plugins.core.trees.splitting import MOST_LAMBDA, SMALLEST_RELATIVE_GAIN, TIE
+from abc_plugins.core.trees.best_first import partition
+from abc_plugins.core.trees.categories import CategoryOrder, make_category_order, places_of, sort_packed_categories
+from abc_plugins.core.trees.fixedpoint import pack_derivatives
+from abc_plugins.core.trees.histogram import sum_histogram
+from abc_plugins.core.trees.level_search import (
+    NO_HISTOGRAM,
+    LevelThresholds,
+    find_level_split,
+    lay_out_thresholds,
+    level_rules,
+    make_level_thresholds,
+    score,
+    sum_left,
+)
 
-_NONE = -1
-"""In place of a histogram: the node has no samples."""
+
+class SymmetricSpace(NamedTuple):
+    """What growing one symmetric tree at a time needs; allocated once per fit.
+
+    Attributes
+    ----------
+    cells : array of int64, shape (n_samples,)
+        Packed cells.
+    cell_units : array of float64, shape (2,)
+        What one unit of the sums of z and of h is worth.
+    rows, rows_aside : arrays of uint32, shape (n_samples,)
+        Samples, those of a node next to each other; and the right child's while a node is being split.
+    histograms : array of int64, shape (n_histograms, n_cells)
+        One for each node of the last level that is split.
+    unit_histograms : array of int64
+        Likewise of weights; no histograms if weights do not matter.
+    thresholds : LevelThresholds
+    order : CategoryOrder
+    """
+
+    cells: AnyArray
+    cell_units: Floats
+    rows: AnyArray
+    rows_aside: AnyArray
+    histograms: AnyArray
+    unit_histograms: AnyArray
+    thresholds: LevelThresholds
+    order: CategoryOrder
+
+
+def make_symmetric_space(columns: Columns, depth: int, min_units: int) -> SymmetricSpace:
+    """Allocate work space for trees of this depth; children need a weight of `min_units`, 0 if it does not matter."""
+    n_samples, n_cells, n_histograms = columns.codes.shape[1], int(columns.group_cell[-1]), 2 ** (depth - 1)
+    return SymmetricSpace(
+        cells=np.empty(n_samples, dtype=np.int64),
+        cell_units=np.zeros(2),
+        rows=np.empty(n_samples, dtype=np.uint32),
+        rows_aside=np.empty(n_samples, dtype=np.uint32),
+        histograms=np.empty((n_histograms, n_cells), dtype=np.int64),
+        unit_histograms=np.empty((n_histograms if min_units > 0 else 0, n_cells), dtype=np.int64),
+        thresholds=make_level_thresholds(columns),
+        order=make_category_order(columns.n_bins, columns.is_categorical),
+    )
 
 
 @kernel
-def grow_symmetric_trees(columns, units, n_rows, rules, work, trees, depth, first, last):
+def grow_symmetric_trees(columns, units, n_rows, rules, min_units, work, trees, depth, first, last):
     """Grow some trees along directions from the first `n_rows` samples of `work.rows`.
 
     Parameters
     ----------
     columns : Columns
     units : array of int64, shape (n_samples,)
+        Weights.
     n_rows : int
         If it is the number of all samples, `work.rows` is filled in.
     rules : SplitRules
-    work : WorkSpace
-        With 2**(depth - 1) histograms.
+    min_units : int
+        Smallest weight of a child, 0 if it does not matter.
+    work : SymmetricSpace
     trees : RoundTrees
         Those from `first` to `last` - 1 are filled in.
     depth : int
@@ -41,226 +98,94 @@ def grow_symmetric_trees(columns, units, n_rows, rules, work, trees, depth, firs
     first, last : int
     """
     for t in range(first, last):
-        scale_derivatives(trees.z[t], trees.h[t], units, rules.hessian_bits, work.cell_units, work.cells)
+        pack_derivatives(trees.z[t], trees.h[t], work.cell_units, work.cells)
         if n_rows == units.size:
             for j in range(n_rows):
                 work.rows[j] = j
-        trees.n_nodes[t] = _grow_tree(
-            columns,
-            units,
-            n_rows,
-            trees.usable[t],
-            trees.sorts[t],
-            depth,
-            rules,
-            work,
-            trees.nodes[t],
-            trees.leaf_ids[t],
-        )
+        n_usable = lay_out_thresholds(columns, trees.usable[t], work.thresholds)
+        nodes, leaf_ids = trees.nodes[t], trees.leaf_ids[t]
+        in_units = level_rules(rules, min_units, work.cell_units[1])
+        _make_root(columns, units, n_rows, trees.sorts[t], min_units, work, nodes)
+        n_levels = _split_levels(columns, units, n_usable, depth, in_units, work, nodes)
+        n_nodes = 2 ** (n_levels + 1) - 1
+        _look_up_leaves(columns, nodes, n_levels, work.order, leaf_ids)
+        _weigh_nodes(nodes, n_nodes, units, leaf_ids, rules)
+        trees.n_nodes[t] = n_nodes
         for place in range(trees.places.shape[1]):
             trees.places[t, place] = work.order.place_of[place]
 
 
 @part_of_kernel
-def _grow_tree(columns, units, n_rows, usable, sorts, depth, rules, work, nodes, leaf_ids):
-    z, wh = sum_cells(work.cells, work.rows[:n_rows])
-    set_leaf(nodes, np.int64(0), np.int64(0), n_rows, z, wh, rules)
+def _make_root(columns, units, n_rows, sorts, min_units, work, nodes):
+    """Make the root with its histogram, and put the categories in the order of the tree."""
+    rows = work.rows[:n_rows]
+    total = np.int64(0)
+    total_units = np.int64(0)
+    for j in range(n_rows):
+        total += work.cells[rows[j]]
+        total_units += units[rows[j]]
+    _set_node(nodes, np.int64(0), np.int64(0), n_rows, total, total_units)
     nodes[0].histogram = 0
     hist = work.histograms[0]
-    build_histogram(columns, work.rows[:n_rows], work.cells, work.joint_sums, hist)
-    sort_categories(work.order, sorts, columns.first_cell, columns.n_bins, hist, rules, work.cell_units[1])
+    sum_histogram(columns, rows, work.cells, hist)
+    if min_units > 0:
+        sum_histogram(columns, rows, units, work.unit_histograms[0])
+    sort_packed_categories(work.order, sorts, columns.first_cell, columns.n_bins, hist, work.cell_units[1])
+
+
+@part_of_kernel
+def _split_levels(columns, units, n_usable, depth, rules, work, nodes):
+    """Split level by level; the number of levels."""
     n_histograms = 1
     n_levels = 0
     for level in range(depth):
         first = 2**level - 1
-        feature, bin_, missing_left = _find_level_split(columns, nodes, first, 2 * first + 1, usable, rules, work)
+        feature, bin_, missing_left = find_level_split(columns, nodes, first, 2 * first + 1, n_usable, rules, work)
         if feature < 0:
             break
         n_levels += 1
         for i in range(first, 2 * first + 1):
-            _split_node(columns, nodes, i, feature, bin_, missing_left, rules, work)
+            _split_node(columns, nodes, np.int64(i), feature, bin_, missing_left, rules, work)
             if n_levels < depth:  # the leaves of the last level need no samples
                 _part_samples(columns, nodes, i, work)
-                n_histograms = _make_histograms(columns, nodes, i, n_histograms, usable, work)
-    _look_up_leaves(columns, nodes, n_levels, work.order, leaf_ids)
-    n_nodes = 2 ** (n_levels + 1) - 1
-    if n_rows < units.size:
-        _weigh_nodes(nodes, n_nodes, units, leaf_ids, rules)
-    return n_nodes
-
-
-@kernel
-def _find_level_split(columns, nodes, first, stop, usable, rules, work):
-    """Find the split with the largest gain over all nodes first..stop - 1 together; feature -1 if there is none."""
-    # Arrays are taken out of their tuples before the loops: inside, that counts references each time.
-    first_cell, n_cells, n_bins = columns.first_cell, columns.n_cells, columns.n_bins
-    has_missing, default_bin = columns.has_missing, columns.default_bin
-    left_z, left_wh = work.thresholds.left_z, work.thresholds.left_wh
-    gains, histograms, order, is_sorted = work.level_gains, work.histograms, work.order, work.order.is_sorted
-    h_unit = work.cell_units[1] if work.cell_units[1] > 0.0 else 1.0
-    reg_lambda = min(rules.reg_lambda / h_unit, MOST_LAMBDA)
-    min_hessian = np.int64(min(np.ceil(rules.min_hessian / h_unit), rules.hessian_mask))
-    # A child without samples gains nothing, so that it needs no rule.
-    is_unrestricted = reg_lambda > 0.0 and min_hessian <= 0 and rules.min_wh <= 1 << rules.hessian_bits
-    floor = 0.0
-    for i in range(first, stop):
-        floor += _score(nodes[i].z, nodes[i].wh, rules, reg_lambda)
-    floor *= SMALLEST_RELATIVE_GAIN
-    best_feature, best_bin = -1, np.int64(0)
-    best_missing_left = False
-    for f in range(usable.size):
-        if not usable[f]:
-            continue
-        # Thresholds with missing values on the right, and behind them those with missing values on the left.
-        n = np.int64(n_bins[f])
-        n_gains = 2 * n if has_missing[f] else n - 1
-        for b in range(n_gains):
-            gains[b] = 0.0
-        for i in range(first, stop):
-            node_z, node_wh, histogram = nodes[i].z, nodes[i].wh, nodes[i].histogram
-            if histogram == _NONE or node_wh - rules.min_wh < rules.min_wh:
-                continue
-            missing_z, missing_wh = _sum_from_left(
-                histograms[histogram], first_cell[f], n_cells[f], n, default_bin[f], is_sorted[f], order, f,
-                node_z, node_wh, left_z, left_wh,
-            )  # fmt: skip
-            if has_missing[f]:
-                for b in range(n):
-                    left_z[n + b] = left_z[b] + missing_z
-                    left_wh[n + b] = left_wh[b] + missing_wh
-            if is_unrestricted:
-                _add_free_gains(left_z, left_wh, n_gains, node_z, node_wh, rules, reg_lambda, gains)
-            else:
-                _add_gains(left_z, left_wh, n_gains, node_z, node_wh, rules, reg_lambda, min_hessian, gains)
-        for b in range(n_gains):
-            if gains[b] > floor:
-                floor = gains[b] * (1.0 + TIE)
-                best_feature, best_bin, best_missing_left = f, np.int64(b), False
-                if b >= n:
-                    best_bin, best_missing_left = np.int64(b - n), True
-    return best_feature, best_bin, best_missing_left
+                n_histograms = _make_histograms(columns, units, nodes, i, n_histograms, rules, work)
+    return n_levels
 
 
 @part_of_kernel
-def _score(z, wh, rules, reg_lambda):
-    """z**2 / (h + lambda) of a node, in units of the sums."""
-    below = to_float(wh & rules.hessian_mask) + reg_lambda
-    return to_float(z) * to_float(z) / below if below > 0.0 else 0.0
-
-
-@kernel
-def _sum_from_left(
-    hist, first_cell, n_cells, n_bins, default_bin, is_sorted, order, f, node_z, node_wh, left_z, left_wh
-):
-    """Write the sums up to every bin of present values, in the order of the tree; return those of missing values."""
-    z = np.int64(0)
-    wh = np.int64(0)
-    if is_sorted:
-        start, bin_at = order.start[f], order.bin_at
-        for place in range(n_bins):
-            cell = first_cell + bin_at[start + place]
-            z += hist[cell, 0]
-            wh += hist[cell, 1]
-            left_z[place] = z
-            left_wh[place] = wh
-        return node_z - z, node_wh - wh
-    if default_bin == STORED:
-        for b in range(n_bins):
-            z += hist[first_cell + b, 0]
-            wh += hist[first_cell + b, 1]
-            left_z[b] = z
-            left_wh[b] = wh
-        return node_z - z, node_wh - wh
-    # The default bin has no cell: it has what the cells leave of the node.
-    default_z = node_z
-    default_wh = node_wh
-    for cell in range(first_cell, first_cell + n_cells):
-        default_z -= hist[cell, 0]
-        default_wh -= hist[cell, 1]
-    cell = np.int64(first_cell)
-    for b in range(n_bins):
-        if b == default_bin:
-            z += default_z
-            wh += default_wh
-        else:
-            z += hist[cell, 0]
-            wh += hist[cell, 1]
-            cell += 1
-        left_z[b] = z
-        left_wh[b] = wh
-    return node_z - z, node_wh - wh
-
-
-@part_of_kernel
-def _add_gains(left_z, left_wh, n_gains, node_z, node_wh, rules, reg_lambda, min_hessian, gains):
-    """Add what every threshold gains in one node; LLVM vectorises this loop."""
-    z_sum = to_float(node_z)
-    below = to_float(node_wh & rules.hessian_mask)
-    node_score = _score(node_z, node_wh, rules, reg_lambda)
-    for b in range(n_gains):
-        wh = left_wh[b]
-        right_wh = node_wh - wh
-        left_sum = to_float(left_z[b])
-        right_sum = z_sum - left_sum
-        left_below = to_float(wh & rules.hessian_mask)
-        right_below = below - left_below + reg_lambda
-        left_below += reg_lambda
-        # a / c + b / d with one division; a child without a denominator counts nothing.
-        left_square = left_sum * left_sum if left_below > 0.0 else 0.0
-        right_square = right_sum * right_sum if right_below > 0.0 else 0.0
-        left_below = left_below if left_below > 0.0 else 1.0
-        right_below = right_below if right_below > 0.0 else 1.0
-        score = (left_square * right_below + right_square * left_below) / (left_below * right_below)
-        allowed = (
-            (wh >= rules.min_wh)
-            & (right_wh >= rules.min_wh)
-            & ((wh & rules.hessian_mask) >= min_hessian)
-            & ((right_wh & rules.hessian_mask) >= min_hessian)
-        )
-        gains[b] += score - node_score if allowed else 0.0
-
-
-@part_of_kernel
-def _add_free_gains(left_z, left_wh, n_gains, node_z, node_wh, rules, reg_lambda, gains):
-    """Add what every threshold gains in one node, where every split is allowed and no denominator can vanish."""
-    z_sum = to_float(node_z)
-    below = to_float(node_wh & rules.hessian_mask) + 2.0 * reg_lambda
-    node_score = _score(node_z, node_wh, rules, reg_lambda)
-    for b in range(n_gains):
-        left_sum = to_float(left_z[b])
-        right_sum = z_sum - left_sum
-        left_below = to_float(left_wh[b] & rules.hessian_mask) + reg_lambda
-        right_below = below - left_below
-        score = (left_sum * left_sum * right_below + right_sum * right_sum * left_below) / (left_below * right_below)
-        gains[b] += score - node_score
+def _set_node(nodes, i, start, stop, total, total_units):
+    """Make node `i` a leaf without a histogram."""
+    node = nodes[i]
+    node.feature = -1
+    node.bin = 0
+    node.left = 0
+    node.right = 0
+    node.missing_left = False
+    node.gain = 0.0
+    node.start = start
+    node.stop = stop
+    node.z = total
+    node.wh = total_units
+    node.histogram = NO_HISTOGRAM
 
 
 @part_of_kernel
 def _split_node(columns, nodes, i, f, bin_, missing_left, rules, work):
     """Make the children of node `i`, with the sums that its histogram tells."""
     node = nodes[i]
-    z = np.int64(0)
-    wh = np.int64(0)
-    if node.histogram != _NONE:
-        left_z, left_wh = work.thresholds.left_z, work.thresholds.left_wh
-        missing_z, missing_wh = _sum_from_left(
-            work.histograms[node.histogram], columns.first_cell[f], columns.n_cells[f], np.int64(columns.n_bins[f]),
-            columns.default_bin[f], work.order.is_sorted[f], work.order, f, node.z, node.wh, left_z, left_wh,
-        )  # fmt: skip
-        z = left_z[bin_] + (missing_z if missing_left else np.int64(0))
-        wh = left_wh[bin_] + (missing_wh if missing_left else np.int64(0))
+    total = np.int64(0)
+    total_units = np.int64(0)
+    if node.histogram != NO_HISTOGRAM:
+        hist = work.histograms[node.histogram]
+        total = sum_left(columns, work.order, hist, node.z, f, bin_, missing_left)
+        if rules.min_units > 0:
+            hist = work.unit_histograms[node.histogram]
+            total_units = sum_left(columns, work.order, hist, node.wh, f, bin_, missing_left)
     left = 2 * i + 1
-    set_leaf(nodes, left, node.start, node.start, z, wh, rules)
-    set_leaf(nodes, left + 1, node.stop, node.stop, node.z - z, node.wh - wh, rules)
-    nodes[left].histogram = _NONE
-    nodes[left + 1].histogram = _NONE
+    _set_node(nodes, left, node.start, node.start, total, total_units)
+    _set_node(nodes, left + 1, node.stop, node.stop, node.z - total, node.wh - total_units)
+    gain = score(total, rules) + score(node.z - total, rules) - score(node.z, rules)
     h_unit = work.cell_units[1] if work.cell_units[1] > 0.0 else 1.0
-    reg_lambda = min(rules.reg_lambda / h_unit, MOST_LAMBDA)
-    gain = (
-        _score(z, wh, rules, reg_lambda)
-        + _score(node.z - z, node.wh - wh, rules, reg_lambda)
-        - _score(node.z, node.wh, rules, reg_lambda)
-    )
     node.gain = max(gain, 0.0) * (work.cell_units[0] * work.cell_units[0] / h_unit)
     node.feature = f
     node.bin = bin_
@@ -287,6 +212,39 @@ def _part_samples(columns, nodes, i, work):
 
 
 @part_of_kernel
+def _make_histograms(columns, units, nodes, i, n_histograms, rules, work):
+    """Histograms of the children of node `i`; the number of histograms in use.
+
+    The smaller child is summed, the larger one takes the place of its parent.
+    """
+    node = nodes[i]
+    left = nodes[2 * i + 1]
+    right = nodes[2 * i + 2]
+    if node.stop > node.start:
+        is_left_smaller = 2 * (left.stop - left.start) <= node.stop - node.start
+        smaller = left if is_left_smaller else right
+        larger = right if is_left_smaller else left
+        larger.histogram = node.histogram
+        if smaller.stop > smaller.start:
+            smaller.histogram = n_histograms
+            rows = work.rows[smaller.start : smaller.stop]
+            _part_histogram(columns, rows, work.cells, work.histograms, node.histogram, n_histograms)
+            if rules.min_units > 0:
+                _part_histogram(columns, rows, units, work.unit_histograms, node.histogram, n_histograms)
+            n_histograms += 1
+    return n_histograms
+
+
+@kernel
+def _part_histogram(columns, rows, amounts, histograms, parent, child):
+    """Fill the histogram of a child with the sums over `rows`, and take it away from its parent's."""
+    hist, rest = histograms[child], histograms[parent]
+    sum_histogram(columns, rows, amounts, hist)
+    for cell in range(hist.size):
+        rest[cell] -= hist[cell]
+
+
+@part_of_kernel
 def _look_up_leaves(columns, nodes, n_levels, order, leaf_ids):
     """Leaf of every sample, whether the tree was grown from it or not; LLVM vectorises the loops."""
     for i in range(leaf_ids.size):
@@ -310,7 +268,7 @@ def _look_up_leaves(columns, nodes, n_levels, order, leaf_ids):
 
 @part_of_kernel
 def _weigh_nodes(nodes, n_nodes, units, leaf_ids, rules):
-    """Weight of all samples in every node, not only of those that the tree was grown from."""
+    """Weight of all samples in every node, whether the tree was grown from them or not."""
     totals = np.zeros(n_nodes, dtype=np.int64)
     for i in range(leaf_ids.size):
         totals[leaf_ids[i]] += units[i]
@@ -318,27 +276,3 @@ def _weigh_nodes(nodes, n_nodes, units, leaf_ids, rules):
         totals[(node - 1) // 2] += totals[node]
     for node in range(n_nodes):
         nodes[node].weight = totals[node] * rules.weight_per_unit
-
-
-@part_of_kernel
-def _make_histograms(columns, nodes, i, n_histograms, usable, work):
-    """Histograms of the children of node `i`; the number of histograms in use.
-
-    The smaller child is summed, the larger one takes the place of its parent.
-    """
-    node = nodes[i]
-    left = nodes[2 * i + 1]
-    right = nodes[2 * i + 2]
-    if node.stop > node.start:
-        is_left_smaller = 2 * (left.stop - left.start) <= node.stop - node.start
-        smaller = left if is_left_smaller else right
-        larger = right if is_left_smaller else left
-        larger.histogram = node.histogram
-        if smaller.stop > smaller.start:
-            smaller.histogram = n_histograms
-            n_histograms += 1
-            hist = work.histograms[smaller.histogram]
-            build_histogram(columns, work.rows[smaller.start : smaller.stop], work.cells, work.joint_sums, hist)
-            larger_hist = work.histograms[larger.histogram]
-            subtract_histogram(larger_hist, hist, columns.first_cell, columns.n_cells, usable)
-    return n_histograms

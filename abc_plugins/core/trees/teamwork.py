@@ -10,18 +10,45 @@ from typing import Any
 
 import numpy as np
 
+from abc_plugins.core.bins.training_data import TrainingData
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.parallel import Workers, count_blocks
 from abc_plugins.core.trees.best_first import grow_trees, start_tree, sum_cells, write_leaf_ids
 from abc_plugins.core.trees.fixedpoint import WeightUnits, scale_blocks, scale_derivatives, set_units, total_blocks
 from abc_plugins.core.trees.histogram import add_histogram, build_histogram
 from abc_plugins.core.trees.splitting import SplitRules
-from abc_plugins.core.trees.symmetric import grow_symmetric_trees
-from abc_plugins.core.trees.training_data import TrainingData
+from abc_plugins.core.trees.symmetric import grow_symmetric_trees, make_symmetric_space
 from abc_plugins.core.trees.workspace import DONE, SUMMED, RoundTrees, make_workspace
 
 ROWS_WORTH_A_TEAM = 2**15
 """With fewer samples in a node, starting the threads takes longer than they save."""
+
+
+class SymmetricTeam:
+    """Grows symmetric trees one after the other, with one thread; keeps the work space.
+
+    Parameters
+    ----------
+    data : TrainingData
+    weight_units : WeightUnits
+    rules : SplitRules
+    depth : int
+        Most levels of splits.
+    """
+
+    def __init__(self, data: TrainingData, weight_units: WeightUnits, rules: SplitRules, depth: int) -> None:
+        self._data, self._units, self._rules, self._depth = data, weight_units.units, rules, depth
+        # Every child has a sample, and so a unit of weight, as one without gains nothing.
+        min_units = rules.min_wh >> rules.hessian_bits
+        self._min_units = min_units if min_units > 1 else 0
+        self.work = make_symmetric_space(data.columns, depth, self._min_units)
+
+    def grow(self, _probabilities: Floats, n_rows: int, trees: RoundTrees, first: int, last: int) -> None:
+        """Grow the trees from `first` to `last` - 1, as `Team.grow` does."""
+        depth = min(self._depth, int(trees.max_leaves[first:last].max()) - 1)  # stumps have two leaves
+        grow_symmetric_trees(
+            self._data.columns, self._units, n_rows, self._rules, self._min_units, self.work, trees, depth, first, last
+        )
 
 
 class Team:
@@ -36,8 +63,6 @@ class Team:
     n_histograms : int
         `num_leaves`, or fewer but at least 3.
     rules : SplitRules
-    depth : int or None
-        Depth of symmetric trees, which one thread grows; None: trees are grown best-first.
     """
 
     def __init__(
@@ -47,9 +72,8 @@ class Team:
         num_leaves: int,
         n_histograms: int,
         rules: SplitRules,
-        depth: int | None = None,
     ) -> None:
-        self._data, self._weight_units, self._rules, self._depth = data, weight_units, rules, depth
+        self._data, self._weight_units, self._rules = data, weight_units, rules
         self.work = make_workspace(data.columns, num_leaves, n_histograms)
         self._parts: list[tuple[AnyArray, AnyArray]] = []  # what the other threads add up of a histogram
         self.set_workers(Workers(1))
@@ -74,11 +98,7 @@ class Team:
             Filled in.
         first, last : int
         """
-        if self._depth is not None:
-            depth = min(self._depth, int(trees.max_leaves[first:last].max()) - 1)  # stumps have two leaves
-            units = self._weight_units.units
-            grow_symmetric_trees(self._data.columns, units, n_rows, self._rules, self.work, trees, depth, first, last)
-        elif n_rows <= self._rows_alone:
+        if n_rows <= self._rows_alone:
             self._grow_on(probabilities, n_rows, trees, first, last)
         else:
             for t in range(first, last):

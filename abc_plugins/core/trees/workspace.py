@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from abc_plugins.core.bins.columns import Columns
 from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats
 from abc_plugins.core.runtime.jit import kernel
 from abc_plugins.core.trees.categories import CategoryOrder, make_category_order
-from abc_plugins.core.trees.columns import Columns
 from abc_plugins.core.trees.splitting import Thresholds, make_thresholds
 
 NODE = np.dtype(
@@ -101,8 +101,6 @@ class WorkSpace(NamedTuple):
     thresholds : Thresholds
     progress : array of int64, shape (3,)
         Number of nodes, what is next (SPLIT and so on), and the node to sum.
-    level_gains : array of float64
-        Gain of every threshold of a feature over all nodes of a level, for symmetric trees.
     order : CategoryOrder
     """
 
@@ -115,7 +113,6 @@ class WorkSpace(NamedTuple):
     usable: Booleans
     thresholds: Thresholds
     progress: AnyArray
-    level_gains: Floats
     order: CategoryOrder
 
 
@@ -132,7 +129,6 @@ def make_workspace(columns: Columns, num_leaves: int, n_histograms: int) -> Work
         usable=np.empty((num_leaves, columns.feature.size), dtype=np.bool_),
         thresholds=make_thresholds(int(columns.n_bins.max(initial=0))),
         progress=np.zeros(3, dtype=np.int64),
-        level_gains=np.empty(2 * (int(columns.n_bins.max(initial=0)) + 1)),
         order=make_category_order(columns.n_bins, columns.is_categorical),
     )
 

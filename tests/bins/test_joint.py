@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from abc_plugins.core.bins import joint as joint_module
+from abc_plugins.core.bins.binning import bin_features
+from abc_plugins.core.bins.columns import make_columns
+from abc_plugins.core.bins.joint import ALONE, make_joint
 from abc_plugins.core.runtime.parallel import Workers
-from abc_plugins.core.trees import joint as joint_module
-from abc_plugins.core.trees.binning import bin_features
-from abc_plugins.core.trees.columns import make_columns
 from abc_plugins.core.trees.histogram import build_histogram
-from abc_plugins.core.trees.joint import ALONE, make_joint
 
 N = 3000
 

@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from abc_plugins.core.bins.binning import FeatureBins
+from abc_plugins.core.bins.joint import JointColumns, make_joint, no_joint
 from abc_plugins.core.runtime.arrays import AnyArray, Bins, Booleans, Integers
 from abc_plugins.core.runtime.jit import kernel, part_of_kernel
-from abc_plugins.core.trees.binning import FeatureBins
-from abc_plugins.core.trees.joint import JointColumns, make_joint, no_joint
 
 STORED = -1
 """In place of a default bin: all bins have entries and cells."""

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from abc_plugins.core.bins.binning import bin_features, find_bins
 from abc_plugins.core.runtime.parallel import Workers
-from abc_plugins.core.trees.binning import bin_features, find_bins
 
 
 def codes_of(column, feature):

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from abc_plugins.core.bins import columns as columns_module
+from abc_plugins.core.bins.binning import bin_features
+from abc_plugins.core.bins.columns import STORED, make_columns
 from abc_plugins.core.runtime.parallel import Workers
-from abc_plugins.core.trees import columns as columns_module
-from abc_plugins.core.trees.binning import bin_features
-from abc_plugins.core.trees.columns import STORED, make_columns
 
 
 def lay_out(X):

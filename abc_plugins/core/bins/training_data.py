@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from abc_plugins.core.bins.binning import bin_features
+from abc_plugins.core.bins.columns import Columns, make_columns
 from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats, Integers
 from abc_plugins.core.runtime.parallel import Workers
-from abc_plugins.core.trees.binning import bin_features
-from abc_plugins.core.trees.columns import Columns, make_columns
 
 _HASH_FACTOR = np.uint32(0x01000193)
 _MIX_FACTOR = np.uint32(0x85EBCA6B)
