@@ -7,14 +7,13 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from abc_plugins.compare.budgets import command as budgets
-from abc_plugins.compare.html_page import Picture
 from abc_plugins.compare.practice import command as practice
 from abc_plugins.compare.practice.plan import ROUNDS
 from abc_plugins.compare.reading import find_dataset
@@ -85,21 +84,21 @@ def run_command(options: argparse.Namespace, arguments: Sequence[str]) -> None:
         runs = view.run(plan, folder, fresh=options.force, progress=progress)
     command = " ".join(map(shlex.quote, ["abc-plugins", *arguments]))
     results = {"command": command, **view.make_results(options, plan, runs)}
-    draw = view.draw_all if find_spec("matplotlib") else None
-    _write_files(results, folder, view, draw and (lambda: draw(plan, runs, results, folder)))
+    _write_figures(results, folder, view)
+    can_draw = find_spec("matplotlib") is not None
+    pictures = view.draw_all(plan, runs, results, folder) if can_draw else []
+    with replace_file(folder / "index.html", "w", encoding="utf-8") as file:
+        file.write(view.render_page(results, pictures))
     print(view.as_text(results))
-    what = "Results, pictures and a page" if draw else "Results and a page without pictures (matplotlib is missing)"
+    what = "Results, pictures and a page" if can_draw else "Results and a page without pictures (matplotlib is missing)"
     print(f"\n{what}: {folder / 'index.html'}")
 
 
-def _write_files(results: dict[str, Any], folder: Path, view: View, draw: Callable[[], list[Picture]] | None) -> None:
-    """Write results.json, results.csv, the pictures (with matplotlib) and the page."""
+def _write_figures(results: dict[str, Any], folder: Path, view: View) -> None:
+    """Write results.json and results.csv."""
     with replace_file(folder / "results.json", "w", encoding="utf-8") as file:
         json.dump(results, file, indent=2, allow_nan=False)
     write_csv(folder / "results.csv", results["points"], view.point_columns)
-    pictures = [] if draw is None else draw()
-    with replace_file(folder / "index.html", "w", encoding="utf-8") as file:
-        file.write(view.render_page(results, pictures))
 
 
 def _check_folder(folder: Path) -> None:

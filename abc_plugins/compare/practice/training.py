@@ -19,7 +19,7 @@ SHRINKAGE = 0.1
 LEAF_CLIP = 4.0
 """Largest leaf value of LightGBM, which diverges on some data without."""
 HISTGB_CATEGORIES = 255
-FOREST_TREES = 500
+FOREST_TREES = 200
 
 Params = dict[str, Any]
 
@@ -79,9 +79,11 @@ def lightgbm(sample: Sample, params: Params, *, adapter: bool = False) -> Traine
     """LGBMClassifier or ABCLGBMClassifier."""
     import lightgbm as lgb
 
-    estimator = lgb.LGBMClassifier
+    estimator: Any = lgb.LGBMClassifier
     if adapter:
-        from abc_plugins.lgbm import ABCLGBMClassifier as estimator
+        from abc_plugins.lgbm import ABCLGBMClassifier
+
+        estimator = ABCLGBMClassifier
     settings: Params = {"n_estimators": sample.rounds, "n_jobs": sample.n_jobs, "verbose": -1}
     settings |= {} if adapter else {"max_delta_step": LEAF_CLIP}
     model = estimator(**(settings | params))
@@ -100,10 +102,13 @@ def lightgbm(sample: Sample, params: Params, *, adapter: bool = False) -> Traine
 
 def xgboost(sample: Sample, params: Params, *, adapter: bool = False, vector_leaves: bool = False) -> Trained:
     """XGBClassifier, with a tree per class or with vector leaves, or ABCXGBClassifier."""
-    from xgboost import XGBClassifier as estimator
+    import xgboost as xgb
 
+    estimator: Any = xgb.XGBClassifier
     if adapter:
-        from abc_plugins.xgb import ABCXGBClassifier as estimator  # type: ignore[assignment]
+        from abc_plugins.xgb import ABCXGBClassifier
+
+        estimator = ABCXGBClassifier
     settings: Params = {
         "n_estimators": sample.rounds,
         "learning_rate": SHRINKAGE,
