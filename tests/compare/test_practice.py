@@ -354,13 +354,7 @@ def test_a_run_that_was_killed_goes_on_and_ends_with_the_same_table(tmp_path: Pa
         process.wait()
     done = kept.read_text().count("\n") - 1
     assert 2 <= done < 2 * splits
-    same = PracticePlan(
-        Dataset("made", data.X, data.y.astype(str), ["a", "b", "c"], categorical=("c",)),
-        select(QUICK),
-        splits=3,
-        rounds=20,
-    )
-    found = summarise(run(same, tmp_path / "killed"), same.contenders)
+    found = summarise(run(whole, tmp_path / "killed"), whole.contenders)
     timed = {"seconds", "predict_ms"}
     for name in ("table", "points"):
         strip = [[{k: v for k, v in row.items() if k not in timed} for row in one[name]] for one in (found, expected)]
