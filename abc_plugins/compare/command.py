@@ -94,74 +94,8 @@ def run_command(options: argparse.Namespace, arguments: Sequence[str]) -> None:
     print(f"\n{what}: {folder / 'index.html'}")
 
 
-<<<<<<< HEAD
 def _write_figures(results: dict[str, Any], folder: Path, view: View) -> None:
     """Write results.json and results.csv."""
-=======
-def find_dataset(options: argparse.Namespace) -> Dataset:
-    """Find a data set by name, or read it from a file."""
-    if options.data in names() or not Path(options.data).exists():
-        return load(options.data, download=True)
-    if options.target is None:
-        raise ValueError(f"--target must name the column of the labels of {options.data}.")
-    data = read_table(
-        options.data,
-        target=options.target,
-        drop=options.drop,
-        delimiter=options.delimiter,
-        encoding=options.encoding,
-    )
-    if data.labels is None or data.features.names is None:
-        raise ValueError(f"{options.data} has no column names.")
-    return Dataset(Path(options.data).name, data.features.array, data.labels, data.features.names)
-
-
-def make_results(
-    plan: Plan, runs: Sequence[dict[str, Any]], budget: str, command: str, missing: Sequence[Contender] = ()
-) -> dict[str, Any]:
-    """Return all that results.json holds: the tables, and what they were measured on."""
-    subject = plan.subject()
-    dataset, first = plan.dataset, runs[0]
-    return {
-        "format": _FORMAT,
-        "command": command,
-        "budget": budget,
-        "data": {
-            "name": dataset.name,
-            "note": dataset.note,
-            "sha256": subject["data"]["sha256"],
-            "n_train": first["n_train"],
-            "n_test": first["n_test"],
-            "n_features": dataset.X.shape[1],
-            "n_classes": len(first["classes"]),
-            "splits": plan.splits,
-            "own_split": plan.own_split,
-            "seed": plan.seed,
-            "seeds": sorted({run["seed"] for run in runs if run["seed"] is not None}),
-        },
-        "settings": asdict(plan.settings),
-        "machine": subject["machine"],
-        "contenders": [
-            {
-                "key": contender.key,
-                "title": contender.title,
-                "differences": list(contender.differences),
-                "parameters": next(run for run in runs if run["contender"] == contender.key)["parameters"],
-            }
-            for contender in plan.contenders
-        ],
-        "not_installed": [f"{contender.title}: pip install {contender.extra}" for contender in missing],
-        **summarise(runs, plan.contenders, budget),
-    }
-
-
-def write_files(
-    results: dict[str, Any], runs: Sequence[dict[str, Any]], chosen: Sequence[Contender], folder: Path
-) -> None:
-    """Write results.json, results.csv, the pictures (with matplotlib) and the page."""
-    from abc_plugins.compare.page import render_page
-
->>>>>>> main
     with replace_file(folder / "results.json", "w", encoding="utf-8") as file:
         json.dump(results, file, indent=2, allow_nan=False)
     write_csv(folder / "results.csv", results["points"], view.point_columns)

@@ -44,7 +44,7 @@ def read_dataset(
     features = data.features
     if data.labels is None or features.names is None:
         raise ValueError(f"{path} has no column names.")
-    values = features.values.copy()
+    values = features.array.copy()
     levels = features.levels or [None] * len(features.names)
     categorical, dates, unused = [], [], []
     for index, (name, texts) in enumerate(zip(features.names, levels, strict=True)):

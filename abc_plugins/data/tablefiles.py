@@ -105,13 +105,9 @@ def read_table(
         Take columns of dates and times as text; otherwise pyarrow's are refused.
     """
     path = Path(path)
-<<<<<<< HEAD
-    reader = _open(path, delimiter, encoding, text)
+    reader = _open(path, CsvFormat(delimiter, encoding, tuple(missing), decimal), text)
     if dates_as_text:
         reader.make_dates_text()
-=======
-    reader = _open(path, CsvFormat(delimiter, encoding, tuple(missing), decimal), text)
->>>>>>> main
     for role, name in [("target", target), ("weight", weight), *(("drop", name) for name in drop)]:
         _check_column(path, reader.names, name, role)
     others = [name for name in reader.names if name not in {target, weight, *drop}]
