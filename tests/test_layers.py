@@ -21,7 +21,7 @@ LAYERS = [
     ["abc_plugins.classifier", "abc_plugins.fitted"],
     ["abc_plugins.plot", "abc_plugins.summary", "abc_plugins.machine"],
     ["abc_plugins.lgbm", "abc_plugins.xgb", "abc_plugins.onnx", "abc_plugins.treelite", "abc_plugins.explaining"],
-    ["abc_plugins.compare", "abc_plugins.compiling", "tuning"],
+    ["abc_plugins.compare", "abc_plugins.compiling", "abc_plugins.exporting", "tuning"],
     ["abc_plugins.cli", "abc_plugins.__main__", "tuning.cli"],
 ]
 ALLOWED: dict[tuple[str, str], str] = {}
