@@ -224,9 +224,7 @@ def export_classifier(model: Any, *, n_rounds: int | None = None) -> lgb.LGBMCla
     # A fit on as good as nothing sets all that the classifier knows of labels and features; the trees are replaced.
     options = {"n_estimators": 1, "min_child_samples": 1, "n_jobs": 1, "verbosity": -1}
     nothing = np.zeros((2 * labels.size, booster.num_feature()))
-    classifier = lgb.LGBMClassifier(**options).fit(
-        nothing, np.tile(labels, 2), feature_name=booster.feature_name(), callbacks=[]
-    )
+    classifier = lgb.LGBMClassifier(**options).fit(nothing, np.tile(labels, 2))
     classifier._Booster = booster
     classifier.set_params(n_estimators=booster.current_iteration(), n_jobs=None)
     return classifier
