@@ -97,11 +97,12 @@ def test_chunks_of_rows_make_no_difference_to_threads(monkeypatch):
     from abc_plugins.core.directional import leaf_vectors
 
     monkeypatch.setattr(leaf_vectors, "_ROWS_PER_CHUNK", 256)
+    monkeypatch.setattr(leaf_vectors, "_ROWS_FOR_ONE_THREAD", 1000)
     data = make_data(4, 1500, 5, seed=2)
     values = []
     for n_threads in (1, 3):
         booster, _ = make(data, 4, settings_with(trees_per_round=2), n_threads)
-        assert not booster._rows.is_one_chunk
+        assert not booster._rows.is_for_one_thread
         run(booster, 4)
         values.append(booster.model.flat().values)
     np.testing.assert_array_equal(*values)
@@ -176,6 +177,7 @@ def test_search_takes_the_candidate_with_the_best_root():
 def test_trees_per_round_depend_on_the_data_alone():
     assert [default_trees_per_round(5000, 26), default_trees_per_round(10000, 3)] == [1, 2]
     assert [default_trees_per_round(10000, 26), default_trees_per_round(10000, 500)] == [6, 8]
+    assert [default_trees_per_round(40000, 7), default_trees_per_round(40000, 26)] == [4, 6]
 
 
 def test_the_guard_keeps_the_loss_from_rising():

@@ -85,7 +85,7 @@ def test_trees_along_directions(make_data, n_classes, warmup, tree_shape, vector
 def test_after_early_stopping(make_data, vector_leaves):
     data = make_data(4, 600)
     model = ABCBoostClassifier(n_estimators=200, learning_rate=0.4, early_stopping_rounds=4, n_jobs=1)
-    model.fit(data.X, data.y)
+    model.fit(data.X[:400], data.y[:400], eval_set=[(data.X[400:], data.y[400:])])
     assert model.best_iteration_ < model.model_.n_rounds
     X = data.X.astype(np.float32)
     booster = export(model, vector_leaves=vector_leaves)
