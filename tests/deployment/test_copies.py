@@ -5,6 +5,7 @@ import pickle
 
 import lightgbm as lgb
 import numpy as np
+import pandas as pd
 import pytest
 import xgboost
 
@@ -52,7 +53,6 @@ def test_the_text_model_names_the_labels(tmp_path):
 
 
 def test_lightgbm_takes_tables_with_categories():
-    pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"colour": rng.choice(["red", "green", "blue"], 200), "size": rng.normal(size=200)})
     y = (table["colour"] == "red").astype(int) + (table["size"] > 0)

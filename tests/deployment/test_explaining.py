@@ -4,6 +4,7 @@ import itertools
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 import shap
 
@@ -72,7 +73,6 @@ def test_values_are_those_of_the_definition(n_classes, kind):
 
 
 def test_an_explanation_has_names_for_the_plots_of_shap():
-    pd = pytest.importorskip("pandas")
     model, X = with_labels(["a", "b", "c"])
     table = pd.DataFrame(X, columns=["height", "width", "depth"])
     model.fit(table, model.predict(X))

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from abc_plugins import ABCBoostClassifier
@@ -23,7 +24,6 @@ def model_file(tmp_path):
     csv.write_text("\n".join(f"{colour},{size},{note}" for colour, size, note in rows) + "\n")
     table = np.array([row[:2] for row in rows[1:]], dtype=object)
     y = (table[:, 0] == "red").astype(int) + (table[:, 1].astype(float) > 0)
-    pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"colour": table[:, 0].astype(str), "size": table[:, 1].astype(float)})
     path = tmp_path / "model.abc"
     ABCBoostClassifier(n_estimators=5, n_jobs=1, random_state=0).fit(frame, y).save_model(path)

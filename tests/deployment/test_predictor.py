@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from abc_plugins import ABCBoostClassifier, ModelFormatError
@@ -20,7 +21,6 @@ def path(tmp_path):
 @pytest.fixture
 def named(path):
     """A model of a table with a text category, its predictor, and the table."""
-    pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"colour": rng.choice(["red", "green", "blue"], 200), "size": rng.normal(size=200)})
     y = np.array(["a", "b", "c"])[(table["colour"] == "red").astype(int) + (table["size"] > 0)]
