@@ -157,8 +157,8 @@ def export(
     for one along a direction. LightGBM's own feature importances count all of them.
 
     Categories are given by number; of a model that was fitted on a table, with all of their levels known, also as
-    columns of pandas categories. The labels are in the parameters of the text model, as `abc_classes`; a fitted
-    `LGBMClassifier` that predicts them is made by `export_classifier`.
+    columns of pandas categories. A line `abc_classes:` of the text model has the labels as JSON, until LightGBM writes
+    it again; a fitted `LGBMClassifier` that predicts them is made by `export_classifier`.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def export(
         feature_names=" ".join(names or [f"Column_{j}" for j in range(ensemble.n_features)]),
         feature_infos=" ".join(["[-inf:inf]"] * ensemble.n_features),
         n_features=ensemble.n_features,
-        parameters=f"[objective: multiclass]\n[num_class: {ensemble.n_classes}]" + _labels_line(labels_of(model)),
+        parameters=f"[objective: multiclass]\n[num_class: {ensemble.n_classes}]",
         pandas_categorical=_pandas_categorical(model),
     )
     tagged = [[copy for copies in trees for copy in copies] for trees in written]
@@ -196,7 +196,7 @@ def export(
     layed = _with_start(lay_out(tagged, ensemble.n_classes, stops), ensemble.start_scores)
     used = [copies[0].text for trees in written for copies in trees]
     _warn_of_size(len(layed.trees), len(used), layout)
-    text = write_model(frame, layed.trees, ensemble.n_classes)
+    text = _with_labels(write_model(frame, layed.trees, ensemble.n_classes), labels_of(model))
     if path is not None:
         with replace_file(path, "w", encoding="utf-8") as file:
             file.write(text)
@@ -244,11 +244,12 @@ def export_classifier(model: Any, *, n_rounds: int | None = None) -> lgb.LGBMCla
     return classifier
 
 
-def _labels_line(labels: list[Any] | None) -> str:
-    """The labels as a parameter of the text model, which LightGBM keeps though it does not know it."""
+def _with_labels(text: str, labels: list[Any] | None) -> str:
+    """Name the labels behind the parameters of a text model, where LightGBM reads over them."""
     if labels is None or not all(isinstance(label, str | bool | int | float) for label in labels):
-        return ""
-    return f"\n[abc_classes: {json.dumps(labels)}]"
+        return text
+    before, end, after = text.rpartition("\nend of parameters\n")
+    return f"{before}{end}\nabc_classes:{json.dumps(labels)}\n{after}"
 
 
 def _pandas_categorical(model: Any) -> str:
