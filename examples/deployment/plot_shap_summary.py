@@ -26,4 +26,5 @@ for k, (label, ax) in enumerate(zip(model.classes_, axes, strict=True)):
     shap.plots.beeswarm(explanation[:, :, k], max_display=8, show=False, plot_size=None, color_bar=k == 2)
     ax.set(title=f"score of {label}", xlabel="contribution to the score")
 figure.tight_layout()
-figure.savefig(sys.argv[1] if len(sys.argv) > 1 else "shap_summary.png", dpi=110, bbox_inches="tight")
+if len(sys.argv) > 1:
+    figure.savefig(sys.argv[1], dpi=110, bbox_inches="tight")
