@@ -134,11 +134,7 @@ def test_mlflow_and_skops():
 
 
 def test_the_summary_plot_is_drawn(tmp_path):
-    done = subprocess.run(
-        [sys.executable, FOLDER / "plot_shap_summary.py", tmp_path / "plot.png"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, FOLDER / "plot_shap_summary.py", tmp_path / "plot.png"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "plot.png").stat().st_size > 10_000
