@@ -18,8 +18,8 @@ from xgboost import Booster, DMatrix
 from abc_plugins.core.driver import ABCScores
 from abc_plugins.core.pairs import Pair
 from abc_plugins.core.runtime.arrays import AnyArray
+from abc_plugins.xgb.format.ubjson import decode
 from abc_plugins.xgb.trees import Document, TreeBytes, read_trees
-from abc_plugins.xgb.ubjson import decode
 
 
 @dataclass(frozen=True)
