@@ -7,12 +7,13 @@ from typing import Any
 from xgboost import Booster
 from xgboost.callback import TrainingCallback
 
+from abc_plugins.core.options import BoostOptions
 from abc_plugins.xgb.live import LiveBooster
-from abc_plugins.xgb.settings import LEAF_CLIP, ABCSettings, adaptive_base_makes_sense
+from abc_plugins.xgb.settings import check_params, has_several_classes
 
 
 class ABCBoost(TrainingCallback):
-    """Train with an adaptive base class, wherever XGBoost takes callbacks.
+    """Train directional trees, or with an adaptive base class, wherever XGBoost takes callbacks.
 
     `abc_plugins.xgb.train`, `cv`, the estimators and the Dask versions all use it; in `xgboost.train`,
     `xgboost.spark` or code of your own it can be given directly. Put it first in the list of callbacks. Objectives
@@ -20,18 +21,9 @@ class ABCBoost(TrainingCallback):
 
     Parameters
     ----------
-    search : int or "all", default=2
-        s: classes tried as base in a search, those with the largest training loss.
-    gap : int, default=10
-        g: rounds that keep the base after a search.
-    warmup : int, default=10
-        w: classic rounds at the start.
-    leaf_clip : float or None, default=4.0
-        Largest leaf value before shrinkage, None for no limit; `max_delta_step` stands where it is given.
-    leaf_values : "paper" or "sequential", default="paper"
-        "sequential" renews the leaf values of a round tree by tree, each from the scores that the trees before left.
-    guard : bool, default=True
-        Halve the step of a round until the training loss does not rise.
+    **options
+        See `abc_plugins.core.options.BoostOptions`: method, trees_per_round, search, gap, warmup, base_choice,
+        leaf_reg_lambda, leaf_clip, leaf_values, guard.
 
     Examples
     --------
@@ -40,23 +32,20 @@ class ABCBoost(TrainingCallback):
     >>> X = np.random.default_rng(0).normal(size=(300, 2))
     >>> data = xgboost.DMatrix(X, (X[:, 0] > 0).astype(int) + (X[:, 1] > 0))
     >>> params = {"objective": "multi:softprob", "num_class": 3}
-    >>> booster = xgboost.train(params, data, 5, callbacks=[ABCBoost(warmup=2)])
+    >>> booster = xgboost.train(params, data, 5, callbacks=[ABCBoost()])
     >>> type(booster).__name__, booster.num_boosted_rounds()
     ('Booster', 5)
     """
 
-    def __init__(
-        self,
-        *,
-        search: int | str = 2,
-        gap: int = 10,
-        warmup: int = 10,
-        leaf_clip: float | None = LEAF_CLIP,
-        leaf_values: str = "paper",
-        guard: bool = True,
-    ) -> None:
+    def __init__(self, **options: Any) -> None:
         super().__init__()
-        self.settings = ABCSettings(search, gap, warmup, leaf_clip, leaf_values, guard)
+        self.options = BoostOptions.of(options)
+        self._named: frozenset[str] = frozenset()
+
+    def for_params(self, params: Any) -> ABCBoost:
+        """Note which of XGBoost's parameters the user has set: for others directional trees may have own defaults."""
+        self._named = frozenset(check_params(params))
+        return self
 
     def before_training(self, model: Any) -> Any:
         """Let a `LiveBooster` take the place of XGBoost's booster, or of the booster of every fold."""
@@ -67,4 +56,4 @@ class ABCBoost(TrainingCallback):
         return model
 
     def _live(self, booster: Booster) -> Booster:
-        return LiveBooster(booster, self.settings) if adaptive_base_makes_sense(booster) else booster
+        return LiveBooster(booster, self.options, self._named) if has_several_classes(booster) else booster
