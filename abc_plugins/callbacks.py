@@ -56,6 +56,10 @@ class RoundContext:
         Distinct trees grown so far, those of losing candidates included.
     best_iteration : int or None
         Number of rounds of the best model, set by `early_stopping`.
+    stopped_because : str or None
+        Why training ended; a callback that stops it may say why. None while it goes on.
+    is_refit : bool
+        Whether this is the second training of a fit, on all rows, for as many rounds as early stopping has found.
     save_checkpoint : function or None
         Call it with a path after a round to write the whole state of the training, see `checkpoint`, or with None to
         check that it could be written. None if the engine has no checkpoints.
@@ -71,6 +75,8 @@ class RoundContext:
     seconds: float = 0.0
     trees_grown: int = 0
     best_iteration: int | None = None
+    stopped_because: str | None = None
+    is_refit: bool = False
     save_checkpoint: Callable[[str | os.PathLike[str] | None], None] | None = None
 
     def evaluations(self) -> list[tuple[str, str, float]]:
@@ -87,10 +93,12 @@ class Callback:
     """Base of all callbacks: override the hooks that are needed.
 
     Callbacks run in ascending `order`, those of the same order as they were given. All of them run in a round, even if
-    one of them stops the training.
+    one of them stops the training. Those that have `in_refit` set run again in the second training of a fit with
+    `refit`, which has no evaluation sets.
     """
 
     order = 0
+    in_refit = True
 
     def before_training(self, context: RoundContext) -> None:
         """Prepare; called once before the first round, again for every fit."""
@@ -286,6 +294,7 @@ class _LogEvaluation(Callback):
 
 class _RecordEvaluation(Callback):
     order = 20
+    in_refit = False
 
     def __init__(self, evals_result: Evaluations) -> None:
         self.evals_result = evals_result
@@ -309,6 +318,7 @@ class _BestRound:
 
 class _EarlyStopping(Callback):
     order = 30
+    in_refit = False
 
     def __init__(self, stopping_rounds: int, first_metric_only: bool, min_delta: float, verbose: bool) -> None:
         self.stopping_rounds = stopping_rounds
@@ -341,8 +351,9 @@ class _EarlyStopping(Callback):
             return False
         best = self.best[stale[0]]
         context.best_iteration = best.n_rounds
+        what = f"{' '.join(stale[0])} was best, {best.value:.6g}, after round {best.n_rounds}"
+        context.stopped_because = f"{what}, and did not improve for {self.stopping_rounds} more"
         if self.verbose:
-            what = f"{' '.join(stale[0])} was best, {best.value:.6g}, after round {best.n_rounds}"
             print(f"Stopped after round {n_rounds}: {what}.", flush=True)
         return True
 

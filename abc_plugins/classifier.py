@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
-from abc_plugins.callbacks import CallbackList, early_stopping, log_evaluation
-from abc_plugins.core.boosters import make_booster
-from abc_plugins.core.model.ensemble import TreeEnsemble
-from abc_plugins.core.runtime.arrays import AnyArray, Floats
-from abc_plugins.core.runtime.checks import check_choice, check_integer, check_real
-from abc_plugins.core.runtime.parallel import Workers, check_n_jobs, resolve_n_jobs
+from abc_plugins.callbacks import CallbackList, log_evaluation
+from abc_plugins.core.runtime.arrays import AnyArray
+from abc_plugins.core.runtime.checks import check_choice, check_integer
+from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import check_search
 from abc_plugins.core.settings import Settings, check_settings
 from abc_plugins.data.categories import Categories, check_categorical_features
-from abc_plugins.data.labels import encode_labels
-from abc_plugins.data.tables import read_known, read_weights
-from abc_plugins.training.evaluation import Metrics, softmax
-from abc_plugins.training.fit_data import read_fit_data
-from abc_plugins.training.persistence import load_classifier, save_classifier
-from abc_plugins.training.resuming import RunCheckpoints, draw_seed, read_resumption
-from abc_plugins.training.run import TrainingRun, train, warn_without_splits
+from abc_plugins.fitted import FittedClassifier
+from abc_plugins.training.evaluation import Metrics
+from abc_plugins.training.fit_data import read_given
+from abc_plugins.training.fitting import Fit
+from abc_plugins.training.resuming import draw_seed, read_resumption
+from abc_plugins.training.run import TrainingRun
+from abc_plugins.training.stopping import Stopping, check_stopping, choose_stopping
 
 
-class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
+class ABCBoostClassifier(FittedClassifier):
     """Multi-class gradient boosting along directions of class space, or with an adaptive base class.
 
     None stands for a default that depends on the method: (directional / the paper's methods).
@@ -40,10 +36,11 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         The others are those of the Fast ABC-Boost paper (Li and Zhao 2022): "mart" and "robustlogit" grow one tree per
         class and round, with the first-order and the second-order split gain; "abcmart" and "abcrobustlogit" have a
         base class each round and grow a tree for every other class.
-    n_estimators : int, default=300
-        Number of boosting rounds, M.
+    n_estimators : int or None, default=None
+        Number of boosting rounds, M, or the most that there may be with early stopping (4000 with early stopping, else
+        300). A number given here switches the automatic early stopping off.
     learning_rate : float or None, default=None
-        Shrinkage, nu (0.1, and 0.05 with `early_stopping_rounds` / 0.1).
+        Shrinkage, nu (0.1, and 0.05 with early stopping / 0.1).
     num_leaves : int or None, default=None
         Largest number of leaves of a tree that is grown best-first, J (40 / 20).
     tree_shape : {"auto", "best-first", "symmetric"}, default="auto"
@@ -107,11 +104,15 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, multiplied with the sample weights: those in the dict, 1 for all others; "balanced" gives
         all classes the same total weight.
+    early_stopping : "auto" or bool, default="auto"
+        Whether to stop when a metric of an evaluation set does not improve any more. "auto" does so unless
+        `n_estimators` is given, if there is an `eval_set` or at least 200 rows.
     early_stopping_rounds : int or None, default=None
-        Stop when a metric of an evaluation set has not improved for this many rounds. Without `eval_set`, a share of
-        the training data is set aside, see `validation_fraction`.
+        Stop early, after so many rounds without improvement (100 if early stopping is on for another reason).
     validation_fraction : float, default=0.1
         Share of the training data set aside for early stopping if there is no `eval_set`.
+    refit : bool, default=True
+        After early stopping by a share of the training data, train anew on all of it for as many rounds as were best.
     eval_metric : str, callable or list of them, default="logloss"
         "logloss", "error", or functions (y_true, y_proba) -> (name, value, higher_is_better).
     n_jobs : int or None, default=None
@@ -143,9 +144,16 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
     guarded_rounds_ : int
         Number of rounds in which `guard` stepped in.
     evals_result_ : dict
-        evals_result_[name of evaluation set][metric] is a list with one value per round.
+        evals_result_[name of evaluation set][metric] is a list with one value per round. After a refit it is of the
+        training before, the one with evaluation sets.
+    n_iter_ : int
+        Number of rounds that the model has.
     best_iteration_ : int
         Number of rounds that `predict` uses: with early stopping those up to the best one, else all.
+    best_score_ : dict
+        best_score_[name of evaluation set][metric] is the value after the best round.
+    stopped_because_ : str
+        Why training ended.
     feature_importances_ : array of shape (n_features,)
         Share of each feature in the total gain; see `feature_importance` for other kinds.
     model_ : TreeEnsemble
@@ -165,7 +173,7 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         self,
         *,
         method: str = "directional",
-        n_estimators: int = 300,
+        n_estimators: int | None = None,
         learning_rate: float | None = None,
         num_leaves: int | None = None,
         tree_shape: str = "auto",
@@ -189,8 +197,10 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         colsample: float = 1.0,
         categorical_features: Any = "from_dtype",
         class_weight: Any = None,
+        early_stopping: str | bool = "auto",
         early_stopping_rounds: int | None = None,
         validation_fraction: float = 0.1,
+        refit: bool = True,
         eval_metric: Any = "logloss",
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -222,8 +232,10 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         self.colsample = colsample
         self.categorical_features = categorical_features
         self.class_weight = class_weight
+        self.early_stopping = early_stopping
         self.early_stopping_rounds = early_stopping_rounds
         self.validation_fraction = validation_fraction
+        self.refit = refit
         self.eval_metric = eval_metric
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -265,139 +277,58 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
         """
         resumption = read_resumption(resume_from, self)
         seed = draw_seed(self.random_state, resumption)
-        settings = self._check_parameters(seed)
-        if resumption is not None:
-            resumption.check_rounds(settings.n_estimators)
+        self._check_parameters(seed)
         metrics = Metrics(self.eval_metric)
         threads = self._n_threads()
         hooks = CallbackList(callbacks).callbacks
-        data = read_fit_data(
+        given = read_given(
             X,
             y,
             sample_weight,
-            eval_set,
             class_weight=self.class_weight,
             categorical=check_categorical_features(self.categorical_features),
-            held_out_share=None if self.early_stopping_rounds is None else self.validation_fraction,
-            seed=seed,
         )
-        n_classes = data.classes.size
+        has_eval_sets = eval_set is not None and not (isinstance(eval_set, list) and not eval_set)
+        stopping = self._choose_stopping(given.n_samples, has_eval_sets)
+        settings = self._check_parameters(seed, stops_early=stopping.patience is not None)
+        if resumption is not None:
+            resumption.check_rounds(settings.n_estimators)
+        n_classes = given.classes.size
         check_search(self.search, n_classes if settings.is_adaptive and n_classes > 2 else None)
+        own = [log_evaluation(int(self.verbose))] if self.verbose else []
+        fit = Fit(self, given, eval_set, settings, stopping, metrics, [*own, *hooks], seed, resumption)
         with Workers(threads) as workers:
-            binned = data.binned(settings.max_bins, workers)
-            run = train(
-                make_booster(binned, settings, workers),
-                settings.n_estimators,
-                data.eval_sets,
-                metrics,
-                [*self._own_callbacks(bool(data.eval_sets)), *hooks],
-                workers,
-                RunCheckpoints(self, data, seed, resumption),
-                keep_interrupted=self.on_interrupt == "keep",
-            )
-            warn_without_splits(run, binned, settings)
-        self._keep(run, data.classes, data.names, data.categories)
+            run, categories = fit.run(workers)
+        self._keep(run, given.classes, given.features.names, categories)
         return self
 
-    def predict(self, X: Any) -> AnyArray:
-        """Predict the label of every sample, array of shape (n_samples,)."""
-        check_is_fitted(self)
-        return self.classes_[self._raw_scores(X).argmax(axis=1)]
+    def _choose_stopping(self, n_samples: int, has_eval_sets: bool) -> Stopping:
+        return choose_stopping(
+            self.early_stopping,
+            self.early_stopping_rounds,
+            self.n_estimators,
+            self.validation_fraction,
+            self.refit,
+            n_samples=n_samples,
+            has_eval_sets=has_eval_sets,
+        )
 
-    def predict_proba(self, X: Any) -> Floats:
-        """Predict class probabilities, array of shape (n_samples, n_classes)."""
-        check_is_fitted(self)
-        return softmax(self._raw_scores(X))
-
-    def decision_function(self, X: Any) -> Floats:
-        """Scores of shape (n_samples, n_classes) that sum to zero; with two classes the log odds of the second."""
-        check_is_fitted(self)
-        return self._decision(self._raw_scores(X))
-
-    def staged_predict_proba(self, X: Any) -> Iterator[Floats]:
-        """Yield the probabilities after each round."""
-        check_is_fitted(self)
-        for scores in self._staged_scores(X):
-            yield softmax(scores)
-
-    def staged_predict(self, X: Any) -> Iterator[AnyArray]:
-        """Yield the predicted labels after each round."""
-        check_is_fitted(self)
-        for scores in self._staged_scores(X):
-            yield self.classes_[scores.argmax(axis=1)]
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the samples whose label is predicted."""
-        check_is_fitted(self)
-        if not isinstance(self.classes_[0], tuple):
-            return super().score(X, y, sample_weight)
-        # scikit-learn's metrics take a tuple for several labels.
-        right = self._raw_scores(X).argmax(axis=1) == encode_labels(y, self.classes_)
-        return float(np.average(right, weights=read_weights(sample_weight, right.size)))
-
-    @property
-    def feature_importances_(self) -> Floats:
-        """Share of each feature in the total gain of all splits."""
-        check_is_fitted(self)
-        gains = self.feature_importance("gain")
-        total = gains.sum()
-        return gains / total if total > 0 else gains
-
-    def feature_importance(self, importance_type: str = "gain") -> Floats:
-        """Total gain ("gain") or number ("count", "split") of the splits on every feature."""
-        check_is_fitted(self)
-        check_choice("importance_type", importance_type, ("gain", "count", "split"))
-        return self.model_.feature_importance(importance_type, self.best_iteration_)
-
-    def save_model(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one file; `load_model` reads it."""
-        check_is_fitted(self)
-        save_classifier(self, path)
-
-    @classmethod
-    def load_model(cls, path: str | os.PathLike[str]) -> ABCBoostClassifier:
-        """Read a model that `save_model` wrote.
-
-        Raises
-        ------
-        ModelFormatError
-            If the file is not a valid model.
-        """
-        return load_classifier(cls, path)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
-    def _check_parameters(self, seed: int) -> Settings:
-        """Check every parameter before any work is done."""
-        if self.early_stopping_rounds is not None:
-            check_integer("early_stopping_rounds", self.early_stopping_rounds, minimum=1)
+    def _check_parameters(self, seed: int, stops_early: bool | None = None) -> Settings:
+        """Check every parameter before any work is done; None stands for a default that depends on `stops_early`."""
+        check_stopping(self.early_stopping, self.early_stopping_rounds, self.validation_fraction, self.refit)
         check_categorical_features(self.categorical_features)
         check_choice("on_interrupt", self.on_interrupt, ("raise", "keep"))
-        check_real("validation_fraction", self.validation_fraction, above=0.0, maximum=0.9)
         if not isinstance(self.verbose, bool):
             check_integer("verbose", self.verbose, minimum=0)
         names = set(Settings.__dataclass_fields__) - {"seed"}
-        stops_early = self.early_stopping_rounds is not None
+        if stops_early is None:
+            stops_early = self.early_stopping is True or self.early_stopping_rounds is not None
         return check_settings(seed=seed, stops_early=stops_early, **{name: getattr(self, name) for name in names})
 
     def _check_all_parameters(self) -> None:
         """Check that the parameters, as far as they do not depend on data, could be those of a fit."""
         self._check_parameters(seed=0)
         self._n_threads()
-
-    def _n_threads(self) -> int:
-        return resolve_n_jobs(check_n_jobs(self.n_jobs))
-
-    def _own_callbacks(self, has_eval_sets: bool) -> list[Any]:
-        own = []
-        if self.verbose:
-            own.append(log_evaluation(int(self.verbose)))
-        if self.early_stopping_rounds is not None and has_eval_sets:
-            own.append(early_stopping(self.early_stopping_rounds))
-        return own
 
     def _keep(self, run: TrainingRun, classes: AnyArray, names: Sequence[str] | None, categories: Categories) -> None:
         """Set the fitted attributes."""
@@ -411,29 +342,13 @@ class ABCBoostClassifier(ClassifierMixin, BaseEstimator):
             self.feature_names_in_ = np.array(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        self.model_: TreeEnsemble = run.model
+        self.model_ = run.model
         self.base_classes_ = np.array(run.base_classes, dtype=np.int64)
         self.train_loss_ = np.array(run.train_loss)
         self.trees_grown_ = run.trees_grown
         self.guarded_rounds_ = run.guarded_rounds
         self.evals_result_ = run.evals_result
         self.best_iteration_ = run.best_iteration
-
-    def _read(self, X: Any) -> AnyArray:
-        names = getattr(self, "feature_names_in_", None)
-        return read_known(X, self._categories, None if names is None else list(names), "X", type(self).__name__)
-
-    def _raw_scores(self, X: Any) -> Floats:
-        values = self._read(X)
-        with Workers(self._n_threads()) as workers:
-            return self.model_.raw_scores(values, workers, self.best_iteration_)
-
-    def _staged_scores(self, X: Any) -> Iterator[Floats]:
-        values = self._read(X)
-        with Workers(self._n_threads()) as workers:
-            yield from self.model_.staged_raw_scores(values, workers)
-
-    def _decision(self, scores: Floats) -> Floats:
-        if self.n_classes_ == 2:
-            return scores[:, 1] - scores[:, 0]
-        return scores - scores.mean(axis=1, keepdims=True)
+        self.best_score_ = run.best_score
+        self.n_iter_ = run.model.n_rounds
+        self.stopped_because_ = run.stopped_because

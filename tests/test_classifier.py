@@ -319,7 +319,8 @@ def test_early_stopping_with_an_evaluation_set(data):
 
 def test_early_stopping_without_an_evaluation_set(make_data):
     data = make_data(3, 200)
-    options = {"n_estimators": 200, "learning_rate": 0.5, "early_stopping_rounds": 2, "validation_fraction": 0.25}
+    options = {"n_estimators": 200, "learning_rate": 0.5, "early_stopping_rounds": 2, "validation_fraction": 0.25,
+               "refit": False}  # fmt: skip
     model = quick(**options, random_state=1).fit(data.X, data.y)
     losses = model.evals_result_["validation"]["logloss"]
     assert model.best_iteration_ == np.argmin(losses) + 1 < model.model_.n_rounds < 200
@@ -348,8 +349,9 @@ def test_impossible_evaluation_sets(data, eval_set, error, message):
 @pytest.mark.parametrize(
     ("eval_metric", "error", "message"),
     [
-        ("auc", ValueError, "eval_metric must be 'logloss', 'error', a function .*; got 'auc'"),
-        (3, TypeError, "eval_metric must be 'logloss', 'error', a function .*; got 3"),
+        ("rmse", ValueError, "eval_metric must be 'logloss', 'error', 'accuracy', .* a function .*; got 'rmse'"),
+        ("top_0", ValueError, "eval_metric must be 'logloss', .* 'top_3', .* a function .*; got 'top_0'"),
+        (3, TypeError, "eval_metric must be 'logloss', 'error', 'accuracy', .* a function .*; got 3"),
         ([], ValueError, "eval_metric must be at least one metric"),
         (lambda y, p: y[0] + p[0, 0], TypeError, r"a function that returns \(name, value, higher_is_better\); got"),
         ([accuracy, lambda y, p: accuracy(y, p)], ValueError, "metrics with different names; got two .* 'accuracy'"),
@@ -658,7 +660,10 @@ def test_only_a_fitted_model_is_saved_and_only_a_model_is_loaded(tmp_path):
         ("colsample", 0, ValueError, "a number larger than 0 and at most 1; got 0"),
         ("colsample", 2, ValueError, "a number larger than 0 and at most 1; got 2"),
         ("class_weight", 3, TypeError, "a dict of labels and weights"),
+        ("early_stopping", "yes", ValueError, "\"auto\", True or False; got 'yes'"),
+        ("early_stopping", None, TypeError, '"auto", True or False; got None'),
         ("early_stopping_rounds", 0, ValueError, "a whole number of at least 1; got 0"),
+        ("refit", 1, TypeError, "True or False; got 1"),
         ("validation_fraction", 0, ValueError, "a number larger than 0 and at most 0.9; got 0"),
         ("validation_fraction", 1, ValueError, "a number larger than 0 and at most 0.9; got 1"),
         ("n_jobs", 0, ValueError, "a whole number other than 0, or None; got 0"),
@@ -676,6 +681,11 @@ def test_only_a_fitted_model_is_saved_and_only_a_model_is_loaded(tmp_path):
 def test_parameters_out_of_range(data, name, value, error, message):
     with pytest.raises(error, match=f"{name} must be {message}"):
         quick(**{name: value}).fit(data.X, data.y)
+
+
+def test_rounds_without_improvement_but_no_early_stopping(data):
+    with pytest.raises(ValueError, match="early_stopping_rounds must be None with early_stopping=False; got 5"):
+        quick(early_stopping=False, early_stopping_rounds=5).fit(data.X, data.y)
 
 
 def test_more_candidates_than_classes(data, default_method):

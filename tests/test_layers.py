@@ -16,10 +16,11 @@ LAYERS = [
     ["abc_plugins.core.directional"],
     ["abc_plugins.core"],
     ["abc_plugins.data"],
+    ["abc_plugins.serving"],
     ["abc_plugins.training", "abc_plugins.callbacks"],
-    ["abc_plugins.classifier"],
+    ["abc_plugins.classifier", "abc_plugins.fitted"],
     ["abc_plugins.plot", "abc_plugins.summary", "abc_plugins.machine"],
-    ["abc_plugins.lgbm", "abc_plugins.xgb"],
+    ["abc_plugins.lgbm", "abc_plugins.xgb", "abc_plugins.onnx", "abc_plugins.treelite", "abc_plugins.explaining"],
     ["abc_plugins.compare", "abc_plugins.compiling", "tuning"],
     ["abc_plugins.cli", "abc_plugins.__main__", "tuning.cli"],
 ]

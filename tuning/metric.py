@@ -59,4 +59,6 @@ class TunedMetric:
         if self.eval_metric != "error":  # logarithms could make two probabilities equal and change the label
             scores = np.log(np.maximum(scores, _SMALLEST_PROBABILITY))
         weights = np.ones(codes.size) if weights is None else weights
-        return self._metrics.evaluate(EvalSet("", np.empty((0, 0)), self.classes[codes], codes, weights, scores))
+        return self._metrics.evaluate(
+            EvalSet("", np.empty((0, 0)), self.classes[codes], codes, weights, scores, self.classes)
+        )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from abc_plugins.core.bins.training_data import TrainingData
 from abc_plugins.core.booster import Booster
 from abc_plugins.core.directional.booster import DirectionalBooster
+from abc_plugins.core.directional.schedule import default_trees_per_round
 from abc_plugins.core.directional.shape import choose_shape
 from abc_plugins.core.model.checkpoint import Checkpoint
 from abc_plugins.core.model.ensemble import TreeEnsemble
@@ -14,11 +17,27 @@ from abc_plugins.core.settings import Settings
 AnyBooster = Booster | DirectionalBooster
 
 
+def settle(data: TrainingData, settings: Settings, n_samples: int | None = None) -> Settings:
+    """Fill in what settings leave to the data: the shape of directional trees, and how many a round has.
+
+    Parameters
+    ----------
+    data : TrainingData
+    settings : Settings
+    n_samples : int, optional
+        Samples to choose for if `data` has only some of them, as where a part is held out.
+    """
+    if not settings.is_directional:
+        return settings
+    n_samples = data.n_samples if n_samples is None else n_samples
+    n_trees = settings.trees_per_round or default_trees_per_round(n_samples, data.n_classes)
+    return choose_shape(data, replace(settings, trees_per_round=n_trees), n_samples)
+
+
 def make_booster(data: TrainingData, settings: Settings, workers: Workers) -> AnyBooster:
     """Make the booster of a method."""
-    if settings.is_directional:
-        return DirectionalBooster(data, choose_shape(data, settings), workers)
-    return Booster(data, settings, workers)
+    settings = settle(data, settings)
+    return (DirectionalBooster if settings.is_directional else Booster)(data, settings, workers)
 
 
 def restore_booster(booster: AnyBooster, checkpoint: Checkpoint) -> None:

@@ -39,6 +39,7 @@ _DIRECTIONAL_DEFAULTS: dict[str, Any] = {
 """What None stands for in parameters whose best value depends on the method."""
 
 _RATE_WITH_EARLY_STOPPING = 0.05
+_ROUNDS, _ROUNDS_WITH_EARLY_STOPPING = 300, 4000
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,7 @@ def check_settings(*, stops_early: bool = False, **values: Any) -> Settings:
     """
     method = check_choice("method", values["method"], METHODS)
     defaults = _DIRECTIONAL_DEFAULTS if method == DIRECTIONAL else _PAPER_DEFAULTS
+    defaults = defaults | {"n_estimators": _ROUNDS_WITH_EARLY_STOPPING if stops_early else _ROUNDS}
     if stops_early and method == DIRECTIONAL:
         defaults = defaults | {"learning_rate": _RATE_WITH_EARLY_STOPPING}
     values = {name: defaults.get(name) if value is None else value for name, value in values.items()}

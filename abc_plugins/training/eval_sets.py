@@ -61,6 +61,7 @@ def _make_eval_set(name: str, values: AnyArray, codes: Integers, weights: Floats
         codes=codes,
         weights=np.ones(codes.size) if weights is None else weights,
         scores=np.zeros((codes.size, classes.size)),
+        classes=classes,
     )
 
 

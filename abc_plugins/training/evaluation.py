@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from abc_plugins.core.losses import mean_loss
 from abc_plugins.core.model.ensemble import FlatTrees
@@ -15,6 +16,10 @@ from abc_plugins.core.model.predicting import add_tree_scores
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.core.runtime.parallel import Workers
+from abc_plugins.training.metrics import ALIASES, find_metric, metric_names
+
+_LOG_LOSS = "logloss"
+"""Computed from scores, which is faster and has no rounding of small probabilities."""
 
 MetricFunction = Callable[..., tuple[str, float, bool]]
 """metric(y_true, y_proba) or metric(y_true, y_proba, weight) -> (name, value, higher is better), as in LightGBM."""
@@ -34,6 +39,8 @@ class EvalSet:
         Class indices of the labels.
     weights : array of float64, shape (n_samples,)
     scores : array of float64, shape (n_samples, n_classes)
+    classes : array of shape (n_classes,)
+        Labels of all classes, those that these samples lack included.
     """
 
     name: str
@@ -42,6 +49,7 @@ class EvalSet:
     codes: Integers
     weights: Floats
     scores: Floats
+    classes: AnyArray
 
     def add_round(self, trees: FlatTrees, workers: Workers) -> None:
         """Add the trees of one round to the scores."""
@@ -54,66 +62,31 @@ def softmax(scores: Floats) -> Floats:
     return np.asarray(exponentials / exponentials.sum(axis=1, keepdims=True))
 
 
-def _log_loss(eval_set: EvalSet) -> float:
-    return float(mean_loss(eval_set.scores, eval_set.codes, eval_set.weights))
-
-
-def _error(eval_set: EvalSet) -> float:
-    return float(np.average(eval_set.scores.argmax(axis=1) != eval_set.codes, weights=eval_set.weights))
-
-
-_BUILT_IN: dict[str, Callable[[EvalSet], float]] = {"logloss": _log_loss, "error": _error}
-_ALIASES = {
-    "multi_logloss": "logloss",
-    "mlogloss": "logloss",
-    "log_loss": "logloss",
-    "multi_error": "error",
-    "merror": "error",
-}
-
-
 class Metrics:
     """The metrics of a training run.
 
     Parameters
     ----------
     eval_metric : str, callable, or list of them
-        "logloss" or "error" (LightGBM's and XGBoost's names for them are understood), or functions as described
-        at `MetricFunction`.
+        Names of metrics: "logloss", those in `abc_plugins.training.metrics`, LightGBM's and XGBoost's names for them,
+        and those of scikit-learn's scorers; scorers; or functions as described at `MetricFunction`.
     """
 
     def __init__(self, eval_metric: Any) -> None:
         several = isinstance(eval_metric, list | tuple)
         # The same metric under two names is one.
-        resolved = dict.fromkeys(self._resolve(metric) for metric in (eval_metric if several else [eval_metric]))
+        resolved = dict.fromkeys(_resolve(metric) for metric in (eval_metric if several else [eval_metric]))
         self._metrics = list(resolved)
         if not self._metrics:
             fail("eval_metric", eval_metric, "at least one metric")
         self.higher_is_better: dict[str, bool] = {}
 
-    @staticmethod
-    def _resolve(metric: Any) -> str | MetricFunction:
-        if callable(metric):
-            return metric
-        name = _ALIASES.get(metric, metric) if isinstance(metric, str) else metric
-        if not isinstance(name, str) or name not in _BUILT_IN:
-            allowed = ", ".join(repr(known) for known in _BUILT_IN)
-            fail(
-                "eval_metric",
-                metric,
-                f"{allowed}, a function (y_true, y_proba) -> (name, value, higher_is_better), or a list of them",
-                ValueError if isinstance(metric, str) else TypeError,
-            )
-        return name
-
     def evaluate(self, eval_set: EvalSet) -> list[tuple[str, float]]:
         """Name and value of every metric on one evaluation set."""
         results: list[tuple[str, float]] = []
+        proba = None if self._metrics == [_LOG_LOSS] else softmax(eval_set.scores)
         for metric in self._metrics:
-            if isinstance(metric, str):
-                name, value, higher = metric, _BUILT_IN[metric](eval_set), False
-            else:
-                name, value, higher = _call_metric(metric, eval_set)
+            name, value, higher = _evaluate(metric, eval_set, proba)
             if any(name == earlier for earlier, _ in results):
                 fail("eval_metric", f"two functions that call it {name!r}", "metrics with different names")
             self.higher_is_better[name] = higher
@@ -121,8 +94,41 @@ class Metrics:
         return results
 
 
-def _call_metric(metric: MetricFunction, eval_set: EvalSet) -> tuple[str, float, bool]:
-    arguments = [eval_set.y, softmax(eval_set.scores), eval_set.weights]
+def _resolve(metric: Any) -> str | MetricFunction:
+    if callable(metric):
+        return metric
+    name = ALIASES.get(metric, metric) if isinstance(metric, str) else metric
+    if isinstance(name, str) and (name == _LOG_LOSS or find_metric(name) is not None):
+        return name
+    if not isinstance(name, str) or name not in _scorer_names():
+        fail(
+            "eval_metric",
+            metric,
+            f"{metric_names()}, the name of a scorer of scikit-learn, a scorer, a function (y_true, y_proba) -> (name, "
+            "value, higher_is_better), or a list of them",
+            ValueError if isinstance(metric, str) else TypeError,
+        )
+    return name
+
+
+def _evaluate(metric: str | MetricFunction, eval_set: EvalSet, proba: Floats | None) -> tuple[str, float, bool]:
+    """Name and value of a metric, and whether higher is better; `proba` is None if none needs it."""
+    if metric == _LOG_LOSS:
+        return _LOG_LOSS, float(mean_loss(eval_set.scores, eval_set.codes, eval_set.weights)), False
+    assert proba is not None
+    if isinstance(metric, str):
+        found = find_metric(metric)
+        if found is not None:
+            return metric, found[0](proba, eval_set.codes, eval_set.weights), found[1]
+        return metric, _call_scorer(_get_scorer(metric), eval_set, proba), True
+    if _is_scorer(metric):
+        name = getattr(getattr(metric, "_score_func", metric), "__name__", type(metric).__name__)
+        return name, _call_scorer(metric, eval_set, proba), True
+    return _call_metric(metric, eval_set, proba)
+
+
+def _call_metric(metric: MetricFunction, eval_set: EvalSet, proba: Floats) -> tuple[str, float, bool]:
+    arguments = [eval_set.y, proba, eval_set.weights]
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(metric).parameters.values()
     wanted = 3 if sum(parameter.kind in positional for parameter in parameters) >= 3 else 2
@@ -131,3 +137,41 @@ def _call_metric(metric: MetricFunction, eval_set: EvalSet) -> tuple[str, float,
         fail("eval_metric", result, "a function that returns (name, value, higher_is_better)", TypeError)
     name, value, higher = result
     return str(name), float(value), bool(higher)
+
+
+# ------------------------------------------------------------------------------------------------ scorers
+
+
+class _Scored(ClassifierMixin, BaseEstimator):
+    """What a scorer takes for a fitted classifier: it answers with what has been predicted already."""
+
+    def __init__(self, proba: Floats, classes: AnyArray) -> None:
+        self.proba = proba
+        self.classes_ = classes
+
+    def predict_proba(self, _X: Any) -> Floats:
+        return self.proba
+
+    def predict(self, _X: Any) -> AnyArray:
+        return self.classes_[self.proba.argmax(axis=1)]
+
+
+def _call_scorer(scorer: Any, eval_set: EvalSet, proba: Floats) -> float:
+    weights = {} if (eval_set.weights == eval_set.weights[0]).all() else {"sample_weight": eval_set.weights}
+    return float(scorer(_Scored(proba, eval_set.classes), eval_set.X, eval_set.y, **weights))
+
+
+def _is_scorer(metric: Any) -> bool:
+    return hasattr(metric, "_score_func") and hasattr(metric, "_sign")
+
+
+def _scorer_names() -> list[str]:
+    from sklearn.metrics import get_scorer_names  # imports much more, and most fits do without
+
+    return list(get_scorer_names())
+
+
+def _get_scorer(name: str) -> Any:
+    from sklearn.metrics import get_scorer
+
+    return get_scorer(name)

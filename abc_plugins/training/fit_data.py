@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from abc_plugins.core.bins.binning import default_max_bins
 from abc_plugins.core.bins.training_data import TrainingData, make_training_data
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.data.categories import Categories, learn_categories
 from abc_plugins.data.labels import read_labels
-from abc_plugins.data.tables import read_features
+from abc_plugins.data.tables import Features, read_features
 from abc_plugins.data.weights import combine_weights
 from abc_plugins.training.eval_sets import check_same_length, hold_out, read_eval_sets
 from abc_plugins.training.evaluation import EvalSet
@@ -45,45 +44,75 @@ class FitData:
     categories: Categories
     eval_sets: Sequence[EvalSet]
 
-    def binned(self, max_bins: int | None, workers: Workers) -> TrainingData:
-        """The samples as the booster takes them; the number of bins depends on theirs by default."""
+    def binned(self, max_bins: int, workers: Workers) -> TrainingData:
+        """The samples as the booster takes them."""
         return make_training_data(
             self.X,
             self.codes,
             self.weights,
             self.classes.size,
-            max_bins or default_max_bins(self.codes.size),
+            max_bins,
             workers,
             self.categories.is_categorical if self.categories.any else None,
         )
 
 
-def read_fit_data(
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    eval_set: Any,
-    *,
-    class_weight: Any,
-    categorical: Any,
-    held_out_share: float | None,
-    seed: int,
-) -> FitData:
-    """Read the arguments of a fit.
+@dataclass(frozen=True)
+class GivenData:
+    """What a fit was given, read and checked; rows without weight are left out.
 
-    Levels are those of the rows that are trained on: of what is held out, others are as unknown as they are to a
-    prediction.
+    Attributes
+    ----------
+    features : Features
+    values : array of shape (n_samples, n_features)
+        Those of the rows that have a weight; indices of levels in categorical columns.
+    codes : array of int32, shape (n_samples,)
+    classes : array of shape (n_classes,)
+    weights : array of shape (n_samples,)
+    """
+
+    features: Features
+    values: AnyArray
+    codes: Integers
+    classes: AnyArray
+    weights: Floats
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows that have a weight."""
+        return self.codes.size
+
+    def with_all_rows(self, eval_set: Any = None) -> FitData:
+        """Train on all rows, and evaluate on the user's sets; categorical columns are encoded in place."""
+        features = self.features
+        categories = learn_categories(self.values, features.levels, self.weights)
+        categories.encode(self.values, features.levels, features.names, "X")
+        eval_sets = read_eval_sets(eval_set, features.names, categories, self.classes)
+        return FitData(self.values, self.codes, self.classes, self.weights, features.names, categories, eval_sets)
+
+    def with_part_held_out(self, share: float, seed: int) -> FitData:
+        """Train on most rows, and evaluate on the others.
+
+        Levels are those of the rows that are trained on: of what is held out, others are as unknown as they are to a
+        prediction.
+        """
+        features = self.features
+        values, codes, weights, held_out = hold_out(self.values, self.codes, self.weights, self.classes, share, seed)
+        categories = learn_categories(values, features.levels, weights)
+        for table in (values, held_out.X):
+            categories.encode(table, features.levels, features.names, "X")
+        return FitData(values, codes, self.classes, weights, features.names, categories, [held_out])
+
+
+def read_given(X: Any, y: Any, sample_weight: Any, *, class_weight: Any, categorical: Any) -> GivenData:
+    """Read the arguments of a fit.
 
     Parameters
     ----------
-    X, y, sample_weight, eval_set : see `ABCBoostClassifier.fit`
+    X, y, sample_weight : see `ABCBoostClassifier.fit`
     class_weight : dict, "balanced" or None
     categorical : "from_dtype", list or None
         See `abc_plugins.data.categories.check_categorical_features`.
-    held_out_share : float or None
-        Share of the rows to set aside if there is no evaluation set; None for no such set.
-    seed : int
-        Of the draw of these rows.
     """
     features = read_features(X, keep_integers=True, categorical=categorical)
     classes, codes = read_labels(y)
@@ -92,12 +121,4 @@ def read_fit_data(
     values, kept = features.values, weights > 0
     if not kept.all():
         values, codes, weights = values[kept], codes[kept], weights[kept]
-    held_out = []
-    if held_out_share is not None and (eval_set is None or (isinstance(eval_set, list) and not eval_set)):
-        values, codes, weights, validation = hold_out(values, codes, weights, classes, held_out_share, seed)
-        held_out = [validation]
-    categories = learn_categories(values, features.levels, weights)
-    for table in (values, *(validation.X for validation in held_out)):
-        categories.encode(table, features.levels, features.names, "X")
-    eval_sets = held_out or read_eval_sets(eval_set, features.names, categories, classes)
-    return FitData(values, codes, classes, weights, features.names, categories, eval_sets)
+    return GivenData(features, values, codes, classes, weights)

@@ -14,6 +14,7 @@ from abc_plugins.core.model.ensemble import TreeEnsemble
 from abc_plugins.core.model.file import ModelFormatError, load, save
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.data.categories import Categories, check_categorical_features, no_categories
+from abc_plugins.training.refitting import check_best_score, check_evaluations
 from abc_plugins.training.run import TrainingRun
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ def save_classifier(classifier: ABCBoostClassifier, path: str | os.PathLike[str]
         guarded_rounds=classifier.guarded_rounds_,
         evals_result=classifier.evals_result_,
         best_iteration=classifier.best_iteration_,
+        best_score=classifier.best_score_,
+        stopped_because=classifier.stopped_because_,
     )
     params = storable_params(classifier, stacklevel=3)
     header = make_header(params, classifier.classes_, names, classifier._categories, run)
@@ -67,6 +70,8 @@ def make_header(
         "guarded_rounds": run.guarded_rounds,
         "evals_result": run.evals_result,
         "best_iteration": run.best_iteration,
+        "best_score": run.best_score,
+        "stopped_because": run.stopped_because,
     }
 
 
@@ -94,6 +99,8 @@ def load_classifier(cls: type[ABCBoostClassifier], path: str | os.PathLike[str])
         guarded_rounds=header["guarded_rounds"],
         evals_result=header["evals_result"],
         best_iteration=header["best_iteration"],
+        best_score=header.get("best_score", {}),
+        stopped_because=header.get("stopped_because", ""),
     )
     classifier._keep(run, header["classes"], header["feature_names"], stored_categories(header))
     return classifier
@@ -161,10 +168,7 @@ def check_classifier_header(header: Mapping[str, Any], n_rounds: int, known_para
     for name in ("trees_grown", "guarded_rounds"):
         if header[name] < 0:
             raise ModelFormatError(f"{name} must not be negative.")
-    for metrics in header["evals_result"].values():
-        if not isinstance(metrics, dict) or not all(_is_numbers(values) for values in metrics.values()):
-            raise ModelFormatError("evals_result must hold lists of numbers.")
-
-
-def _is_numbers(values: Any) -> bool:
-    return isinstance(values, list) and all(isinstance(value, int | float) for value in values)
+    if not isinstance(header.get("stopped_because", ""), str):
+        raise ModelFormatError("stopped_because must be text.")
+    check_evaluations(header["evals_result"])
+    check_best_score(header.get("best_score", {}))

@@ -20,10 +20,12 @@ from abc_plugins.core.model.checkpoint import Checkpoint, check_checkpoint, load
 from abc_plugins.core.model.validation import ModelFormatError
 from abc_plugins.core.runtime.arrays import AnyArray
 from abc_plugins.core.runtime.checks import fail
+from abc_plugins.core.settings import Settings
 from abc_plugins.data.categories import Categories
 from abc_plugins.training.evaluation import EvalSet, Metrics
 from abc_plugins.training.fit_data import FitData
 from abc_plugins.training.persistence import check_classifier_header, make_header, storable_params
+from abc_plugins.training.refitting import RefitPlan
 from abc_plugins.training.run import describe_run
 
 if TYPE_CHECKING:
@@ -40,11 +42,17 @@ class Resumption:
     Parameters
     ----------
     path : path
+
+    Attributes
+    ----------
+    refit_plan : RefitPlan or None
+        What the second training of a fit is about, if the checkpoint is of one.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         self.checkpoint = load_checkpoint(path)
+        self.refit_plan: RefitPlan | None = None
 
     def check(self, classifier: ABCBoostClassifier) -> None:
         """Check that the file is of a classifier and has all that a resumed training needs."""
@@ -62,6 +70,7 @@ class Resumption:
                 if name not in header or not is_allowed(header[name]):
                     raise ModelFormatError(f"{name} is missing, or not what it must be.")
             check_classifier_header(model_header, n_rounds, set(classifier.get_params()))
+            self.refit_plan = RefitPlan.from_header(header.get("refit"))
             for state in header["callbacks"]:
                 if not isinstance(state, list) or len(state) != 2 or not isinstance(state[0], str):
                     raise ModelFormatError("callbacks must be pairs of a name and a state.")
@@ -182,14 +191,19 @@ class RunCheckpoints:
     ----------
     classifier : ABCBoostClassifier
     data : FitData
+    settings : Settings
     seed : int
     resumption : Resumption or None
+    refit_plan : RefitPlan or None
+        If this is the second training of a fit.
     """
 
     classifier: ABCBoostClassifier
     data: FitData
+    settings: Settings
     seed: int
     resumption: Resumption | None = None
+    refit_plan: RefitPlan | None = None
 
     def begin(self, context: RoundContext, metrics: Metrics, hooks: CallbackList) -> None:
         """Let callbacks write checkpoints of this training, and go to where the resumed one was."""
@@ -214,6 +228,7 @@ class RunCheckpoints:
                 "best_iteration": context.best_iteration,
                 "callbacks": [state for state in states if state[1] is not None],
                 "origin": self._origin,
+                "refit": None if self.refit_plan is None else self.refit_plan.to_header(),
             },
             model_header=make_header(self._params, data.classes, data.names, data.categories, run),
             trees=booster.model.flat(),
@@ -236,7 +251,7 @@ class RunCheckpoints:
         """What must be the same for a training to go on as it would have without a stop."""
         from abc_plugins import __version__
 
-        data, settings = self.data, self.classifier._check_parameters(self.seed)  # None is the default of the method
+        data, settings = self.data, self.settings
         parameters = {
             name: _plain(getattr(settings, name, value))
             for name, value in self.classifier.get_params().items()

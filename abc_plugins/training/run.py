@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import logging
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from abc_plugins.callbacks import CallbackList, Evaluations, RoundContext
-from abc_plugins.core.bins.training_data import TrainingData
 from abc_plugins.core.boosters import AnyBooster
-from abc_plugins.core.model.ensemble import LEAF, TreeEnsemble
+from abc_plugins.core.model.ensemble import TreeEnsemble
 from abc_plugins.core.runtime.parallel import Workers
-from abc_plugins.core.settings import Settings
 from abc_plugins.training.evaluation import EvalSet, Metrics
 
 if TYPE_CHECKING:
     from abc_plugins.training.resuming import RunCheckpoints
 
-_NO_LOSS = 1e-12
-"""Mean loss below which there is nothing left to learn."""
+ALL_ROUNDS = "all rounds"
+BY_CALLBACK = "a callback stopped it"
+INTERRUPTED = "it was interrupted"
+"""Reasons why a training ended; early stopping tells its own."""
 
 _logger = logging.getLogger("abc_plugins")
 
@@ -39,6 +36,8 @@ class TrainingRun:
     guarded_rounds: int
     evals_result: Evaluations
     best_iteration: int
+    best_score: dict[str, dict[str, float]]
+    stopped_because: str
 
 
 def train(
@@ -50,13 +49,16 @@ def train(
     workers: Workers,
     checkpoints: RunCheckpoints | None = None,
     keep_interrupted: bool = False,
+    is_refit: bool = False,
 ) -> TrainingRun:
     """Boost for up to `n_rounds` rounds.
 
     With `keep_interrupted` an interruption (Ctrl-C) after the first round ends the training with the rounds done so
     far; else it is raised.
     """
-    context = RoundContext(booster=booster, n_rounds=n_rounds, higher_is_better=metrics.higher_is_better)
+    context = RoundContext(
+        booster=booster, n_rounds=n_rounds, higher_is_better=metrics.higher_is_better, is_refit=is_refit
+    )
     hooks = CallbackList(callbacks)
     if checkpoints is not None:
         checkpoints.begin(context, metrics, hooks)
@@ -72,6 +74,7 @@ def train(
         for round_index in range(rounds_done, n_rounds):
             context.round_index = round_index
             if hooks.before_round(context):
+                context.stopped_because = context.stopped_because or BY_CALLBACK
                 break
             trees = booster.run_round()
             for eval_set in eval_sets:
@@ -79,7 +82,9 @@ def train(
             _describe_round(context, booster, eval_sets, metrics, time.perf_counter() - started)
             rounds_done = round_index + 1
             if hooks.after_round(context):
+                context.stopped_because = context.stopped_because or BY_CALLBACK
                 break
+        context.stopped_because = context.stopped_because or f"{ALL_ROUNDS}, {n_rounds}, were done"
     except KeyboardInterrupt:
         if rounds_done == 0 or not keep_interrupted:
             raise
@@ -87,40 +92,17 @@ def train(
         booster.model.truncate(rounds_done)
         for values in (values for metrics_of in context.evals_result.values() for values in metrics_of.values()):
             del values[rounds_done:]
+        context.stopped_because = INTERRUPTED
         _logger.warning("Training was interrupted: the model has the %d rounds done so far.", rounds_done)
     finally:
         hooks.after_training(context)
     return describe_run(context, rounds_done)
 
 
-def warn_without_splits(run: TrainingRun, data: TrainingData, settings: Settings) -> None:
-    """Warn, in the name of who called the fit, of a model without a single split, and say why it has none."""
-    trees = run.model.flat()
-    total = float(data.weights.sum())
-    if trees.n_rounds == 0 or (trees.feature != LEAF).any() or run.train_loss[-1] <= _NO_LOSS * total:
-        return
-    least = 2 * settings.min_samples_leaf
-    if total * settings.subsample < least:
-        share = "" if settings.subsample == 1.0 else f" of which {settings.subsample:g} are drawn for a round,"
-        why = (
-            f"the samples have a total weight of {total:g} (their number if there are no weights),{share} but two "
-            f"leaves need {least:g}: set a smaller min_samples_leaf than {settings.min_samples_leaf:g}"
-        )
-    elif data.columns.feature.size == 0:
-        why = "all features are constant"
-    elif np.unique(data.labels).size == 1:
-        why = "all samples that have weight are of one class"
-    else:
-        why = (
-            "no split of a feature improves the loss and leaves enough samples on both sides (see min_samples_leaf and "
-            "min_child_weight)"
-        )
-    warnings.warn(f"The model has no splits, and predicts the same for all samples: {why}.", stacklevel=3)
-
-
 def describe_run(context: RoundContext, rounds_done: int) -> TrainingRun:
     """What the training has left behind after so many rounds."""
     booster = context.booster
+    best_iteration = rounds_done if context.best_iteration is None else context.best_iteration
     return TrainingRun(
         model=booster.model,
         base_classes=booster.schedule.bases[:rounds_done],
@@ -128,7 +110,13 @@ def describe_run(context: RoundContext, rounds_done: int) -> TrainingRun:
         trees_grown=booster.trees_grown,
         guarded_rounds=booster.guarded_rounds,
         evals_result=context.evals_result,
-        best_iteration=rounds_done if context.best_iteration is None else context.best_iteration,
+        best_iteration=best_iteration,
+        best_score={
+            name: {metric: values[best_iteration - 1] for metric, values in of_set.items()}
+            for name, of_set in context.evals_result.items()
+            if best_iteration > 0
+        },
+        stopped_because=context.stopped_because or "",
     )
 
 

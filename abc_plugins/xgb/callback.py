@@ -8,6 +8,7 @@ from xgboost import Booster
 from xgboost.callback import TrainingCallback
 
 from abc_plugins.core.options import BoostOptions
+from abc_plugins.xgb.internals import exchange_boosters
 from abc_plugins.xgb.live import LiveBooster
 from abc_plugins.xgb.settings import check_params, has_several_classes
 
@@ -49,11 +50,7 @@ class ABCBoost(TrainingCallback):
 
     def before_training(self, model: Any) -> Any:
         """Let a `LiveBooster` take the place of XGBoost's booster, or of the booster of every fold."""
-        if isinstance(model, Booster):
-            return self._live(model)
-        for fold in model.cvfolds:
-            fold.bst = self._live(fold.bst)
-        return model
+        return exchange_boosters(model, self._live)
 
     def _live(self, booster: Booster) -> Booster:
         return LiveBooster(booster, self.options, self._named) if has_several_classes(booster) else booster

@@ -25,6 +25,7 @@ from abc_plugins.core.model.ensemble import LEAF, THRESHOLD, Tree, TreeEnsemble,
 from abc_plugins.core.model.export_terms import (
     bases_of,
     categories_of,
+    covers_of,
     ensemble_of,
     first_rounds,
     node_means,
@@ -39,8 +40,6 @@ from abc_plugins.xgb.xgboost_grower import read_model
 
 _NO_PARENT = 2147483647
 _VECTOR_LEAVES_SINCE = (3, 2)
-_EMPTY_SHARE = 0.01
-"""Weight of a leaf without samples, as a share of the mean weight of the leaves."""
 
 
 def export(
@@ -121,7 +120,7 @@ def _scalar_rounds(
     for trees, base in zip(rounds, bases, strict=True):
         copies: list[tuple[int, Document]] = []
         for tree in map(with_missing_left, trees):
-            members, means = _common_members(tree, ensemble.n_features), node_means(tree, _covers(tree))
+            members, means = _common_members(tree, ensemble.n_features), node_means(tree, covers_of(tree))
             conditions, parents = _conditions(tree), _parents(tree, _NO_PARENT)
             for entry, k in enumerate(tree.classes.tolist()):
                 values = (means[:, entry] + start.pop(k, 0.0)).astype(np.float32)
@@ -164,7 +163,7 @@ def _vector_tree(tree: Tree, number: int, ensemble: TreeEnsemble, start: Floats)
     """Write a tree whose leaves are vectors: a leaf's number is its right child, its vector is in `leaf_weights`."""
     leaf = tree.feature == LEAF
     vectors = np.tile(start, (leaf.size, 1))
-    vectors[:, tree.classes] += node_means(tree, _covers(tree))
+    vectors[:, tree.classes] += node_means(tree, covers_of(tree))
     vectors = vectors.astype(np.float32)
     members = _common_members(tree, ensemble.n_features)
     members["tree_param"]["size_leaf_vector"] = str(ensemble.n_classes)
@@ -196,7 +195,7 @@ def _common_members(tree: Tree, n_features: int) -> Document:
         "loss_changes": tree.gain.astype(np.float32),
         "split_indices": np.where(leaf, 0, tree.feature).astype(np.int32),
         "split_type": has_set.astype(np.uint8),
-        "sum_hessian": _covers(tree).astype(np.float32),
+        "sum_hessian": covers_of(tree).astype(np.float32),
         "tree_param": {
             "num_deleted": "0",
             "num_feature": str(n_features),
@@ -204,17 +203,6 @@ def _common_members(tree: Tree, n_features: int) -> Document:
             "size_leaf_vector": "1",
         },
     }
-
-
-def _covers(tree: Tree) -> Floats:
-    """Weights of the nodes, with a little for leaves that no sample reached: explanations divide by them."""
-    leaf = tree.feature == LEAF
-    if (tree.weight[leaf] > 0.0).all():
-        return tree.weight
-    covers = np.where(leaf & (tree.weight == 0.0), max(_EMPTY_SHARE * tree.weight[0] / leaf.sum(), 1e-30), tree.weight)
-    for node in np.flatnonzero(~leaf)[::-1]:  # a child has a larger number than its parent
-        covers[node] = covers[tree.left[node]] + covers[tree.right[node]]
-    return covers
 
 
 def _conditions(tree: Tree) -> AnyArray:

@@ -181,7 +181,7 @@ def test_a_state_of_early_stopping_that_cannot_be_right(data, tmp_path, state):
 @pytest.mark.parametrize("n_estimators", [None, 60])
 def test_a_checkpoint_of_the_very_round_that_stops(data, tmp_path, n_estimators):
     """Also if that was the last one of a shorter training, in which nothing had to be stopped."""
-    options = VARIANTS["early stopping"]
+    options = VARIANTS["early stopping"] | {"refit": False}
     straight = model(**options).fit(data.X, data.y)
     last = len(straight.base_classes_)
     assert last < 60

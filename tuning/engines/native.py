@@ -91,4 +91,5 @@ class NativeEngine(Engine):
             codes=samples.codes,
             weights=samples.weights,
             scores=np.zeros((samples.codes.size, self.n_classes)),
+            classes=self.metric.classes,
         )

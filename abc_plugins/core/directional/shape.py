@@ -22,9 +22,9 @@ _ROWS_PER_LEAF = 25
 """A symmetric tree is deeper if its leaves have so many samples in the mean all the same."""
 
 
-def choose_shape(data: TrainingData, settings: Settings) -> Settings:
+def choose_shape(data: TrainingData, settings: Settings, n_samples: int) -> Settings:
     """Put "best-first" or "symmetric" in place of "auto", and the depth of symmetric trees in place of None."""
-    columns, n_samples = data.columns, data.n_samples
+    columns = data.columns
     shape = settings.tree_shape
     if shape == "auto":
         n_splits = int((columns.n_bins + columns.has_missing - 1).sum())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -106,3 +108,42 @@ def node_means(tree: Tree, weights: AnyArray) -> Floats:
         if total > 0:
             means[node] = (weights[left] * means[left] + weights[right] * means[right]) / total
     return means
+
+
+EMPTY_SHARE = 0.01
+"""Weight of a leaf without samples, as a share of the mean weight of the leaves."""
+
+
+def covers_of(tree: Tree) -> Floats:
+    """Weights of the nodes, with a little for leaves that no sample reached: explanations divide by them."""
+    leaf = tree.feature == LEAF
+    if (tree.weight[leaf] > 0.0).all():
+        return tree.weight
+    covers = np.where(leaf & (tree.weight == 0.0), max(EMPTY_SHARE * tree.weight[0] / leaf.sum(), 1e-30), tree.weight)
+    for node in np.flatnonzero(~leaf)[::-1]:  # a child has a larger number than its parent
+        covers[node] = covers[tree.left[node]] + covers[tree.right[node]]
+    return covers
+
+
+def class_vectors(tree: Tree, n_classes: int) -> Floats:
+    """What each leaf adds to the score of every class, array of shape (n_leaves, n_classes)."""
+    vectors = np.zeros((len(tree.values), n_classes))
+    vectors[:, tree.classes] = tree.values
+    return vectors
+
+
+def moves_all_classes(trees: Iterable[Tree], n_classes: int) -> bool:
+    """Whether a tree changes the scores of all classes: then one vector a leaf is smaller than one tree a class."""
+    return any(tree.classes.size == n_classes for tree in trees)
+
+
+def labels_of(model: object) -> list[Any] | None:
+    """The labels of a classifier as plain Python values; None for a model that has none."""
+    classes = getattr(model, "classes_", None)
+    return None if classes is None else list(classes.tolist())
+
+
+def names_of(model: object) -> list[str] | None:
+    """The names of the features, None if the model has none."""
+    names = getattr(model, "feature_names_in_", None)
+    return None if names is None else [str(name) for name in names]

@@ -123,6 +123,22 @@ def add_tree_scores(
         workers.over_rows(part.shape[0], partial(add_blocks, part, scores[rows]))
 
 
+def find_leaves(X: AnyArray, trees: FlatTrees, workers: Workers) -> Integers:
+    """Node number, within its tree, of the leaf that every row reaches in every tree.
+
+    Returns
+    -------
+    leaves : array of int32, shape (n_samples, n_trees)
+    """
+    nodes = Nodes(*map(trees.__getattribute__, Nodes._fields))
+    leaves = np.empty((X.shape[0], trees.n_trees), dtype=np.int32)
+    for start in range(0, X.shape[0], _ROWS_PER_COPY):
+        rows = slice(start, start + _ROWS_PER_COPY)
+        part = np.ascontiguousarray(X[rows], dtype=np.float64)
+        workers.over_rows(part.shape[0], partial(_find_leaves, nodes, part, leaves[rows]))
+    return leaves
+
+
 def _make_plan(nodes: Nodes, first_tree: int, last_tree: int) -> Plan:
     first_node, last_node = nodes.node_start[first_tree], nodes.node_start[last_tree]
     feature = nodes.feature[first_node:last_node]
@@ -179,9 +195,23 @@ def _walk_blocks(nodes, first_tree, last_tree, X, scores, first_block, last_bloc
                     _add_values(nodes, t, row, scores, i)
 
 
+@kernel
+def _find_leaves(nodes, X, leaves, first_block, last_block):
+    """Write the leaves of some blocks of rows."""
+    for i in range(first_block * ROWS_PER_BLOCK, min(last_block * ROWS_PER_BLOCK, X.shape[0])):
+        for t in range(leaves.shape[1]):
+            leaves[i, t] = _leaf_of(nodes, t, X, i)
+
+
 @part_of_kernel
 def _walk_down(nodes, t, X, i):
     """Row of the values of the leaf that sample `i` reaches."""
+    return nodes.left[nodes.node_start[t] + _leaf_of(nodes, t, X, i)]
+
+
+@part_of_kernel
+def _leaf_of(nodes, t, X, i):
+    """Number, within its tree, of the leaf that sample `i` reaches."""
     node_start, _, _, set_start, _, _, sets, feature, threshold, missing_left, left_set, left, right = nodes
     root = node_start[t]
     node = root
@@ -192,7 +222,7 @@ def _walk_down(nodes, t, X, i):
         else:
             goes_left = x <= threshold[node] or (x != x and missing_left[node])
         node = root + (left[node] if goes_left else right[node])
-    return left[node]
+    return node - root
 
 
 @kernel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Collection
 from numbers import Integral, Real
 from typing import Any, NoReturn
@@ -67,6 +68,18 @@ def check_flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool | np.bool_):
         fail(name, value, "True or False", TypeError)
     return bool(value)
+
+
+def check_path(name: str, value: Any) -> str | None:
+    """Return a path as a string, or None if there is none."""
+    if value is None:
+        return None
+    if not isinstance(value, str | os.PathLike):
+        fail(name, value, "a path", TypeError)
+    path = os.fspath(value)
+    if not isinstance(path, str) or not path or "\0" in path:
+        fail(name, value, "a path")
+    return path
 
 
 def _range_text(minimum: int | None, maximum: int | None) -> str:
