@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Self
 
 from abc_plugins.core.directional.schedule import DirectionSchedule
 from abc_plugins.core.runtime.checks import check_choice, check_flag, check_integer, check_real, fail
@@ -92,7 +92,7 @@ class BoostOptions:
         return tuple(field.name for field in fields(cls))
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> BoostOptions:
+    def of(cls, options: Mapping[str, Any]) -> Self:
         """Check options given by name.
 
         Raises

@@ -26,6 +26,7 @@ from abc_plugins.core.runtime.atomic import replace_file
 from abc_plugins.core.runtime.checks import check_choice, fail
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.lgbm.live import ABCBooster
+from abc_plugins.lgbm.run import TrainedModel
 from abc_plugins.lgbm.text import (
     NO_TREE,
     Layout,
@@ -38,7 +39,6 @@ from abc_plugins.lgbm.text import (
     tree_text,
     write_model,
 )
-from abc_plugins.lgbm.trainer import TrainedModel
 
 LAYOUTS = ("compact", "rounds")
 MANY_SLOTS = 100_000
@@ -89,7 +89,7 @@ def finish(model: TrainedModel, *, best_round: int, layout: str, keep_later: boo
     booster = ABCBooster(model_str=write_model(frame, trees, n_classes))
     booster.params = params.stock
     booster.best_iteration = ends[stops.index(best)] if best_round > 0 else 0
-    used = [tree.text for trees in model.rounds[:best] for tree in trees] + model.initial_trees
+    used = [tree.text for trees in model.rounds[:best] for tree in trees if not tree.is_copy] + model.initial_trees
     split_importance, gain_importance = importances(used, frame.n_features)
     booster.abc_info = {
         "base_classes": list(model.bases),
