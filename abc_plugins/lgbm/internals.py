@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import lightgbm as lgb
 from lightgbm import basic, sklearn
 
-SUPPORTED = "4.6 and later versions below 5"
+SUPPORTED = "4.6 to 4.7"
 
 _NAMES = {
     basic: ("_ConfigAliases", "_InnerPredictor", "_log_warning"),
@@ -38,7 +38,7 @@ def check_version(version: str = lgb.__version__, names: Mapping[Any, tuple[str,
     ]
     if "train" not in sklearn.LGBMModel.fit.__code__.co_names:
         missing.append("a call of train in LGBMModel.fit")
-    if not (4, 6) <= parts < (5, 0) or missing:
+    if not (4, 6) <= parts < (4, 8) or missing:
         reason = f" (without {', '.join(missing)})" if missing else ""
         raise ImportError(f"abc_plugins supports LightGBM {SUPPORTED}; installed is {version}{reason}.")
 

@@ -60,13 +60,12 @@ def train(
         booster=booster, n_rounds=n_rounds, higher_is_better=metrics.higher_is_better, is_refit=is_refit
     )
     hooks = CallbackList(callbacks)
+    for eval_set in eval_sets:
+        eval_set.start(booster.model.start_scores, booster.most_leaves, workers)
     if checkpoints is not None:
         checkpoints.begin(context, metrics, hooks)
     started = time.perf_counter() - context.seconds
     rounds_done = booster.model.n_rounds
-    if rounds_done == 0:
-        for eval_set in eval_sets:
-            eval_set.scores[:] = booster.model.start_scores
     hooks.before_training(context)
     if checkpoints is not None:
         checkpoints.restore_callbacks(context, hooks)

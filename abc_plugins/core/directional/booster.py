@@ -64,6 +64,8 @@ class DirectionalBooster:
         Trees grown so far; candidates of a search, which are grown no further than their root, are not counted.
     guarded_rounds : int
         Rounds whose step the guard has shortened or replaced.
+    most_leaves : int
+        No tree has more leaves; all of them move all classes.
     """
 
     def __init__(self, data: TrainingData, settings: Settings, workers: Workers) -> None:
@@ -84,9 +86,9 @@ class DirectionalBooster:
         self._data, self._settings = data, settings
         self._grower = RoundGrower(data, settings, workers)
         start = np.exp(start_scores - start_scores.max())
-        max_leaves = (self._grower.max_nodes + 1) // 2
+        self.most_leaves = (self._grower.max_nodes + 1) // 2
         self._rounds = DirectionalRounds(
-            ProbabilityRows(data.labels, data.weights, start / start.sum(), max_leaves, workers),
+            ProbabilityRows(data.labels, data.weights, start / start.sum(), self.most_leaves, workers),
             data.weights,
             self.schedule,
             VectorRules(

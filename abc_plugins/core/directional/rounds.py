@@ -164,12 +164,14 @@ class DirectionalRounds:
                 of_tree, n_leaves = self._engine.leaves(t)
                 only = t if plan.is_classic else ALL_CLASSES
                 leaves.append(of_tree)
-                vectors.append(self.rows.set_leaf_vectors(of_tree, n_leaves, self._weights, self.rules, only))
+                vectors.append(
+                    self.rows.set_leaf_vectors(of_tree, n_leaves, self._weights, self.rules, only, alone=alone)
+                )
 
         # One thread sets leaf vectors while the others grow the next trees, unless all are needed for it.
-        alongside = set_vectors if self.rows.is_one_chunk else None
-        self._engine.grow(self._z, self._h, self.schedule.n_rounds, alongside)
-        if alongside is None:
+        alone = self.rows.is_for_one_thread
+        self._engine.grow(self._z, self._h, self.schedule.n_rounds, set_vectors if alone else None)
+        if not alone:
             set_vectors(0, n_trees)
         return vectors, leaves
 
