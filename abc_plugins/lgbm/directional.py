@@ -11,7 +11,7 @@ import lightgbm as lgb
 import numpy as np
 
 from abc_plugins.core.additions import LeafFinder, take_difference
-from abc_plugins.core.directional.leaf_vectors import ProbabilityRows, VectorRules
+from abc_plugins.core.directional.leaf_vectors import LEAST_PROBABILITY, ProbabilityRows, VectorRules
 from abc_plugins.core.directional.rounds import DirectionalRounds
 from abc_plugins.core.losses import scores_of_masses
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
@@ -297,6 +297,6 @@ class DirectionalRun(Run):
 
 
 def _softmax(scores: Floats) -> Floats:
-    """Probabilities of shape (n_classes, n_samples)."""
+    """Probabilities of shape (n_classes, n_samples), none of them 0."""
     powers = np.exp(scores - scores.max(axis=0))
-    return powers / powers.sum(axis=0)
+    return np.maximum(powers / powers.sum(axis=0), LEAST_PROBABILITY)

@@ -10,7 +10,7 @@ import numpy as np
 from xgboost import DMatrix
 
 from abc_plugins.core.additions import LeafFinder
-from abc_plugins.core.directional.leaf_vectors import ProbabilityRows, VectorRules
+from abc_plugins.core.directional.leaf_vectors import LEAST_PROBABILITY, ProbabilityRows, VectorRules
 from abc_plugins.core.directional.rounds import DirectionalRounds
 from abc_plugins.core.options import BoostOptions
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
@@ -211,6 +211,6 @@ class DirectionalMaker:
 
 
 def _softmax(scores: Floats) -> Floats:
-    """Probabilities of shape (n_classes, n_samples)."""
+    """Probabilities of shape (n_classes, n_samples), none of them 0."""
     powers = np.exp(scores - scores.max(axis=0))
-    return powers / powers.sum(axis=0)
+    return np.maximum(powers / powers.sum(axis=0), LEAST_PROBABILITY)

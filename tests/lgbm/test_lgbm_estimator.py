@@ -35,7 +35,7 @@ def test_it_is_train(data):
     model = make_classifier().fit(X, LABELS[y])
     assert model.classes_.tolist() == sorted(LABELS)
     params = {"num_leaves": 6, "min_data_in_leaf": 5, "num_threads": 1, "verbosity": -1}
-    booster = abc_lgbm.train(params, lgb.Dataset(X, 4 - y), 10, gap=1, warmup=2)
+    booster = abc_lgbm.train(params, lgb.Dataset(X, 4 - y), 10, method="abcrobustlogit", gap=1, warmup=2)
     np.testing.assert_allclose(model.predict_proba(X), booster.predict(X), atol=1e-12)
     assert (model.predict(X) == model.classes_[booster.predict(X).argmax(axis=1)]).all()
     assert model.base_classes_.tolist() == booster.abc_info["base_classes"]
@@ -116,7 +116,7 @@ def test_stock_estimators_are_left_alone(data):
 def test_wrong_use_is_refused(data):
     X, y = data
     for params, message in (
-        ({"search": 0}, "search must be"),
+        ({"method": "abcrobustlogit", "search": 0}, "search must be"),
         ({"boosting_type": "dart"}, "boosting must be 'gbdt' or 'goss'"),
         ({"objective": "multiclassova"}, "objective must be 'multiclass'"),
         ({"objective": lambda _, y_pred: (y_pred, y_pred)}, "the adaptive base class is the objective"),

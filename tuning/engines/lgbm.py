@@ -13,7 +13,12 @@ from tuning.pruning import ABCPruningCallback
 
 _NAMES = {"min_samples_leaf": "min_child_samples", "colsample": "colsample_bytree"}
 _OWN = ("search", "gap", "warmup", "leaf_clip", "leaf_values", "guard")
-_DEFAULTS = ABCLGBMClassifier().get_params()
+_METHOD = "abcrobustlogit"  # the schedule that is tuned is that of the base class
+_DEFAULTS = {
+    **ABCLGBMClassifier(method=_METHOD, search=2, gap=10, warmup=10).get_params(),
+    "min_child_samples": 20,
+    "reg_lambda": 0.0,
+}
 
 
 class LightGBMEngine(Engine):
@@ -51,6 +56,7 @@ class LightGBMEngine(Engine):
             valid_names=["valid"],
             feval=lambda probabilities, _: self._evaluate(probabilities, fold.valid),
             callbacks=[rounds_run, callback, lgb.early_stopping(stopping.patience, verbose=False)],
+            method=_METHOD,
             **{name: given[name] for name in _OWN if name in given},
         )
         best = model_info(booster)["best_round"] if self.n_classes > 2 else booster.best_iteration
@@ -64,7 +70,7 @@ class LightGBMEngine(Engine):
 
     def estimator(self, parameters: Mapping[str, Any]) -> ABCLGBMClassifier:
         """Make the classifier."""
-        return ABCLGBMClassifier(**{"verbosity": -1, **self.fixed, **parameters})
+        return ABCLGBMClassifier(**{"verbosity": -1, "method": _METHOD, **self.fixed, **parameters})
 
     @staticmethod
     def translate(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from tuning.pruning import ABCPruningCallback
 
 _NAMES = {"min_samples_leaf": "min_child_weight", "colsample": "colsample_bytree", "num_leaves": "max_leaves"}
 _OWN = ("search", "gap", "warmup", "leaf_clip", "leaf_values", "guard")
-_DEFAULTS = ABCXGBClassifier().get_params()
+_METHOD = "abcrobustlogit"  # the schedule that is tuned is that of the base class
+_DEFAULTS = ABCXGBClassifier(method=_METHOD, search=2, gap=10, warmup=10).get_params()
 _XGBOOST_LEARNING_RATE = 0.3  # the estimator does not tell: None stands for XGBoost's own
 
 
@@ -58,6 +59,7 @@ class XGBoostEngine(Engine):
             verbose_eval=False,
             custom_metric=lambda probabilities, _: self._evaluate(probabilities, fold.valid),
             callbacks=[callback, stop],
+            method=_METHOD,
             **{name: given[name] for name in _OWN if name in given},
         )
         best = booster.best_iteration + 1
@@ -73,7 +75,7 @@ class XGBoostEngine(Engine):
 
     def estimator(self, parameters: Mapping[str, Any]) -> ABCXGBClassifier:
         """Make the classifier."""
-        return ABCXGBClassifier(**{**self.fixed, **parameters})
+        return ABCXGBClassifier(**{"method": _METHOD, **self.fixed, **parameters})
 
     def fit_all(self, estimator: Any, X: Any, classes: AnyArray, codes: Integers, weights: Floats | None) -> None:
         """Fit the estimator on class indices where the labels are none: XGBoost takes no others."""
