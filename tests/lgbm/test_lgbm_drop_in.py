@@ -276,6 +276,7 @@ def test_numbers_of_the_estimator_are_rounds(stopped):
         "n_jobs": 1,
         "learning_rate": 0.4,
         "verbosity": -1,
+        "method": "abcrobustlogit",
         "gap": 1,
         "warmup": 2,
     }

@@ -135,8 +135,9 @@ def test_search_gap_and_warmup(data):
     assert log_loss(booster.predict(matrix), y) == pytest.approx(history["t"][-1], abs=1e-5)
 
 
-def test_min_child_weight_is_the_users_where_it_is_given(data):
-    matrix, _ = data
+def test_min_child_weight_is_the_users_where_it_is_given():
+    X, y = make_data(40)
+    matrix = xgboost.DMatrix(X, y, nthread=1)
     ours = abc_xgb.train(PARAMS, matrix, 3).get_dump()
     assert abc_xgb.train(PARAMS | {"min_child_weight": 0.0}, matrix, 3).get_dump() == ours
     assert abc_xgb.train(PARAMS | {"min_child_weight": 1.0}, matrix, 3).get_dump() != ours

@@ -101,7 +101,7 @@ def naive_abc(params, matrix, n_rounds, *, search, gap, warmup):
 def test_against_the_algorithm_as_it_is_written(data, search):
     matrix, _ = data
     params = {key: value for key, value in PARAMS.items() if key != "num_class"} | {"max_delta_step": 4}
-    F, bases = naive_abc(params, matrix, 8, method="abcrobustlogit", search=search, gap=1, warmup=2)
+    F, bases = naive_abc(params, matrix, 8, search=search, gap=1, warmup=2)
     booster = quiet({**params, "num_class": K}, matrix, 8, method="abcrobustlogit", search=search, gap=1, warmup=2)
     assert base_classes(booster) == bases == json.loads(booster.attr("base_classes"))
     assert np.abs(booster.predict(matrix) - softmax(F)).max() < 1e-5
@@ -334,9 +334,9 @@ def test_pairs_of_a_search_are_grown_once_and_kept_rounds_grow_no_more(data, mon
     grown = []
     original = XGBoostGrower.grow
 
-    def counting(self, params, scores, pairs, iteration):
-        grown.append(len(pairs))
-        return original(self, params, scores, pairs, iteration)
+    def counting(self, params, n_outputs, write, iteration):
+        grown.append(n_outputs)
+        return original(self, params, n_outputs, write, iteration)
 
     monkeypatch.setattr(XGBoostGrower, "grow", counting)
     quiet(PARAMS, data[0], 5, method="abcrobustlogit", search=3, gap=2, warmup=1)
