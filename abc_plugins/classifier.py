@@ -51,7 +51,7 @@ class ABCBoostClassifier(FittedClassifier):
         Levels of a symmetric tree (6, and 7 from 3,200 samples on).
     trees_per_round : int or None, default=None
         Directional trees grown side by side from the same probabilities (1, and from 8,192 samples on a quarter of the
-        number of classes, from 2 to 8).
+        number of classes, from 2 to 8, or from 4 to 8 where there are more than 32,768 samples).
     search : int or "all", default=1
         s: how many classes to try as base class in a search; how many directions to try for each directional tree, of
         which the one with the largest gain of the root is taken.
@@ -256,8 +256,8 @@ class ABCBoostClassifier(FittedClassifier):
         Parameters
         ----------
         X : table or array of shape (n_samples, n_features)
-            NumPy array, or a pandas, polars or Arrow table of numbers, booleans and categories (see
-            `categorical_features`). NaN is a missing value.
+            NumPy array, SciPy sparse matrix, or a pandas, polars or Arrow table of numbers, booleans and categories
+            (see `categorical_features`). NaN is a missing value.
         y : array-like of shape (n_samples,)
             Labels of any hashable, sortable kind.
         sample_weight : array-like of shape (n_samples,), optional

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from abc_plugins.classifier import ABCBoostClassifier
 from abc_plugins.core.runtime import jit
+from abc_plugins.core.runtime.numba_internals import cache_folder
 from abc_plugins.core.trees.best_first import grow_trees
 from abc_plugins.core.trees.teamwork import ROWS_WORTH_A_TEAM
 
@@ -49,8 +51,9 @@ def compile_kernels() -> CompileReport:
     with _silenced(logging.getLogger("abc_plugins")):
         _use_all_kernels()
         _use_adapter_kernels()
-    folder = grow_trees._cache.cache_path  # type: ignore[attr-defined]
-    return CompileReport(len(jit.compiled_kernels) - before, time.perf_counter() - started, folder)
+    folder = cache_folder(grow_trees)
+    seconds = time.perf_counter() - started
+    return CompileReport(len(jit.compiled_kernels) - before, seconds, None if folder is None else str(folder))
 
 
 def _use_all_kernels() -> None:
@@ -66,6 +69,9 @@ def _use_all_kernels() -> None:
             model.fit(X, y, eval_set=[(X, y)])
             model.predict(X)
             model.predict(X[:1])
+    for dtype in (np.float64, np.float32):
+        matrix = csr_array(np.where(random.random((300, 4)) < 0.05, 1.0, 0.0).astype(dtype))
+        ABCBoostClassifier(n_estimators=1, n_jobs=1).fit(matrix, y).predict(matrix)
     many = random.normal(size=(ROWS_WORTH_A_TEAM + 1, 1))
     for options in _KINDS:
         # Steps so long that the guard gives them up and goes back to the probabilities before.

@@ -24,10 +24,14 @@ import numpy as np
 from common import describe_machine, peak_megabytes, print_table
 
 from abc_plugins import ABCBoostClassifier
+from abc_plugins.core.directional.schedule import default_trees_per_round
 from abc_plugins.data.datasets import load
 
 TREES = {"letter10k": 5000, "covtype": 1200, "mnist10k": 1200}
 """Trees of the directional model; pairs get as many on Covertype, where neither converges, else 2.5 times as many."""
+
+ROWS = {"letter10k": 10000, "covtype": 290506, "mnist10k": 10000}
+"""Training rows of each."""
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "letter10k": {"tree_shape": "best-first", "num_leaves": 40, "learning_rate": 0.05},
@@ -38,7 +42,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 def directional(name: str, n_classes: int, threads: int, share: float = 1.0) -> Callable[[], ABCBoostClassifier]:
     """Estimator of the directional method with the trees of TREES, or a share of them."""
-    per_round = max(2, min(round(n_classes / 4), 8))
+    per_round = default_trees_per_round(ROWS[name], n_classes)
     rounds = round(share * TREES[name] / per_round)
     options = OPTIONS[name] | {"trees_per_round": per_round, "n_estimators": rounds}
     return lambda: ABCBoostClassifier(**options, random_state=0, n_jobs=threads)

@@ -8,9 +8,10 @@ import numpy as np
 
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.checks import fail
+from abc_plugins.core.runtime.sparse_table import Table
 from abc_plugins.data.categories import Categories
 from abc_plugins.data.labels import encode_labels
-from abc_plugins.data.tables import read_features, read_known, read_weights
+from abc_plugins.data.tables import Features, read_features, read_known, read_weights
 from abc_plugins.training.evaluation import EvalSet
 
 _VALIDATION_NAME = "validation"
@@ -39,8 +40,8 @@ def read_eval_sets(eval_set: Any, names: list[str] | None, categories: Categorie
 
 
 def hold_out(
-    values: AnyArray, codes: Integers, weights: Floats, classes: AnyArray, fraction: float, seed: int
-) -> tuple[AnyArray, Integers, Floats, EvalSet]:
+    values: Table, codes: Integers, weights: Floats, classes: AnyArray, fraction: float, seed: int
+) -> tuple[Table, Integers, Floats, EvalSet]:
     """Set a share of the training data aside, the same share of every class where that is possible."""
     from sklearn.model_selection import train_test_split  # imports much more, and most fits do without
 
@@ -48,12 +49,12 @@ def hold_out(
     n_held = int(np.ceil(fraction * codes.size))
     stratify = codes if counts.min() >= 2 and min(n_held, codes.size - n_held) >= classes.size else None
     inner, held = train_test_split(np.arange(codes.size), test_size=fraction, random_state=seed, stratify=stratify)
-    X_held = read_features(values[held]).values  # prediction has need of floats
+    X_held = read_features(Features(values[held], None)).values  # prediction has need of floats
     held_out = _make_eval_set(_VALIDATION_NAME, X_held, codes[held], weights[held], classes)
     return values[inner], codes[inner], weights[inner], held_out
 
 
-def _make_eval_set(name: str, values: AnyArray, codes: Integers, weights: Floats | None, classes: AnyArray) -> EvalSet:
+def _make_eval_set(name: str, values: Table, codes: Integers, weights: Floats | None, classes: AnyArray) -> EvalSet:
     return EvalSet(
         name=name,
         X=values,
@@ -65,7 +66,7 @@ def _make_eval_set(name: str, values: AnyArray, codes: Integers, weights: Floats
     )
 
 
-def check_same_length(values: AnyArray, codes: Integers, where: str = "") -> None:
+def check_same_length(values: Table, codes: Integers, where: str = "") -> None:
     """Raise an error unless there is one label for every row."""
     if values.shape[0] != codes.size:
         raise ValueError(

@@ -17,6 +17,7 @@ from abc_plugins.core.model.predicting import add_tree_scores, find_value_rows
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.core.runtime.parallel import Workers
+from abc_plugins.core.runtime.sparse_table import SparseTable, Table
 from abc_plugins.training.metrics import ALIASES, find_metric, metric_names
 
 _LOG_LOSS = "logloss"
@@ -33,7 +34,7 @@ class EvalSet:
     Attributes
     ----------
     name : str
-    X : array of shape (n_samples, n_features)
+    X : array or SparseTable, shape (n_samples, n_features)
     y : array of shape (n_samples,)
         Labels as the user gave them.
     codes : array of int32, shape (n_samples,)
@@ -46,7 +47,7 @@ class EvalSet:
     """
 
     name: str
-    X: AnyArray
+    X: Table
     y: AnyArray
     codes: Integers
     weights: Floats
@@ -63,7 +64,7 @@ class EvalSet:
         self.scores[:] = scores
         self._rows = None
         if max_leaves is not None:
-            self.X = np.ascontiguousarray(self.X, dtype=np.float64)
+            self.X = self.X if isinstance(self.X, SparseTable) else np.ascontiguousarray(self.X, dtype=np.float64)
             self._rows = ProbabilityRows(self.codes, self.weights, softmax(self.scores[:1])[0], max_leaves, workers)
 
     @property
@@ -122,9 +123,11 @@ class Metrics:
 
     def __init__(self, eval_metric: Any) -> None:
         several = isinstance(eval_metric, list | tuple)
-        # The same metric under two names is one.
-        resolved = dict.fromkeys(_resolve(metric) for metric in (eval_metric if several else [eval_metric]))
-        self._metrics = list(resolved)
+        # The same metric under two names is one. It is reported under the name that the user gave it.
+        self._names: dict[str | MetricFunction, Any] = {}
+        for metric in eval_metric if several else [eval_metric]:
+            self._names.setdefault(_resolve(metric), metric)
+        self._metrics = list(self._names)
         if not self._metrics:
             fail("eval_metric", eval_metric, "at least one metric")
         self.higher_is_better: dict[str, bool] = {}
@@ -135,6 +138,7 @@ class Metrics:
         proba = None if self._metrics == [_LOG_LOSS] else eval_set.probabilities
         for metric in self._metrics:
             name, value, higher = _evaluate(metric, eval_set, proba)
+            name = self._names[metric] if isinstance(metric, str) else name
             if any(name == earlier for earlier, _ in results):
                 fail("eval_metric", f"two functions that call it {name!r}", "metrics with different names")
             self.higher_is_better[name] = higher

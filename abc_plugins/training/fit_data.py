@@ -9,6 +9,7 @@ from typing import Any
 from abc_plugins.core.bins.training_data import TrainingData, make_training_data
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.parallel import Workers
+from abc_plugins.core.runtime.sparse_table import Table
 from abc_plugins.data.categories import Categories, learn_categories
 from abc_plugins.data.labels import read_labels
 from abc_plugins.data.tables import Features, read_features
@@ -23,7 +24,7 @@ class FitData:
 
     Attributes
     ----------
-    X : array of shape (n_samples, n_features)
+    X : array or SparseTable, shape (n_samples, n_features)
         Categorical columns hold the numbers of categories.
     codes : array of int32, shape (n_samples,)
         Class indices.
@@ -36,7 +37,7 @@ class FitData:
     eval_sets : list of EvalSet
     """
 
-    X: AnyArray
+    X: Table
     codes: Integers
     classes: AnyArray
     weights: Floats
@@ -64,7 +65,7 @@ class GivenData:
     Attributes
     ----------
     features : Features
-    values : array of shape (n_samples, n_features)
+    values : array or SparseTable, shape (n_samples, n_features)
         Those of the rows that have a weight; indices of levels in categorical columns.
     codes : array of int32, shape (n_samples,)
     classes : array of shape (n_classes,)
@@ -72,7 +73,7 @@ class GivenData:
     """
 
     features: Features
-    values: AnyArray
+    values: Table
     codes: Integers
     classes: AnyArray
     weights: Floats

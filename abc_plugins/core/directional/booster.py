@@ -121,6 +121,7 @@ class DirectionalBooster:
 
     def run_round(self) -> FlatTrees:
         """Add one round to the model and return its trees."""
+        self._grower.orders.settle(self.model)
         trees = self._to_trees(self._rounds.run())
         self.model.append_round(trees)
         self.train_loss.append(self._rounds.loss)
