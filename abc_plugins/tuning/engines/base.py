@@ -152,7 +152,7 @@ class Engine(ABC):
         """Add what the drawn parameters imply."""
         return dict(parameters)
 
-    def kept_as_default(self, defaults: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+    def kept_as_default(self) -> dict[str, Any]:
         """Parameters that a fit must be given to be that of the defaults with early stopping."""
         return {}
 

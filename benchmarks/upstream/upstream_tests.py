@@ -1,7 +1,7 @@
 """LightGBM's and XGBoost's own Python tests, their multi-class models trained by the adapter.
 
-    python benchmarks/upstream_tests.py lightgbm PATH     a checkout of github.com/microsoft/LightGBM
-    python benchmarks/upstream_tests.py xgboost PATH      a checkout of github.com/dmlc/xgboost
+    python benchmarks/upstream/upstream_tests.py lightgbm PATH     a checkout of github.com/microsoft/LightGBM
+    python benchmarks/upstream/upstream_tests.py xgboost PATH      a checkout of github.com/dmlc/xgboost
 
 Every softmax model of more than two classes that a test trains comes from abc_plugins, all else from the library. Tests
 that fail are run once more with the library alone: what fails there, too, does not count. The summary lists what
