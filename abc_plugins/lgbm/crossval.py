@@ -15,7 +15,7 @@ from abc_plugins.core.runtime.arrays import AnyArray
 from abc_plugins.lgbm.exporting import finish
 from abc_plugins.lgbm.internals import eval_result, get_predictor, set_predictor, update_params
 from abc_plugins.lgbm.params import ABCOptions, TrainingParams, count_rounds, main_names
-from abc_plugins.lgbm.run import EvalFunction, Run
+from abc_plugins.lgbm.trainer import EvalFunction, Run
 from abc_plugins.lgbm.training import (
     Callback,
     check_datasets,

@@ -29,9 +29,9 @@ from abc_plugins.lgbm.internals import (
 from abc_plugins.lgbm.lightgbm_grower import ScoredSet, tree_sums
 from abc_plugins.lgbm.metrics import Evaluated
 from abc_plugins.lgbm.params import TrainingParams
-from abc_plugins.lgbm.run import Run, TrainedModel
 from abc_plugins.lgbm.text import NO_TREE, TaggedTree, TreeText, field, is_stump, leaf_values, read_model
 from abc_plugins.lgbm.text import with_leaf_vectors as copies_of
+from abc_plugins.lgbm.trainer import Run, TrainedModel
 
 _DEFAULT_LEAVES = 31
 

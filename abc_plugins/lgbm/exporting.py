@@ -26,7 +26,6 @@ from abc_plugins.core.runtime.atomic import replace_file
 from abc_plugins.core.runtime.checks import check_choice, fail
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.lgbm.live import ABCBooster
-from abc_plugins.lgbm.run import TrainedModel
 from abc_plugins.lgbm.text import (
     NO_TREE,
     Layout,
@@ -39,6 +38,7 @@ from abc_plugins.lgbm.text import (
     tree_text,
     write_model,
 )
+from abc_plugins.lgbm.trainer import TrainedModel
 
 LAYOUTS = ("compact", "rounds")
 MANY_SLOTS = 100_000

@@ -23,7 +23,7 @@ from abc_plugins.lgbm.internals import (
 )
 
 if TYPE_CHECKING:
-    from abc_plugins.lgbm.run import Run
+    from abc_plugins.lgbm.trainer import Run
 
 
 class ABCBooster(lgb.Booster):

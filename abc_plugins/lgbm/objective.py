@@ -20,8 +20,8 @@ from abc_plugins.lgbm.exporting import finish
 from abc_plugins.lgbm.internals import get_predictor
 from abc_plugins.lgbm.lightgbm_grower import LightGBMGrower, class_labels
 from abc_plugins.lgbm.params import ABCOptions, TrainingParams
-from abc_plugins.lgbm.run import TrainedModel
 from abc_plugins.lgbm.text import TaggedTree, TreeText, is_stump, leaf_values, read_model, scaled
+from abc_plugins.lgbm.trainer import TrainedModel
 
 
 class _Round(NamedTuple):

@@ -1,9 +1,11 @@
-"""A run of pairs on LightGBM: grows the trees of a round, chooses the base, keeps the scores of all data sets."""
+"""Runs on LightGBM: what all have in common, and a run of pairs, which grows, chooses the base and keeps scores."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import lightgbm as lgb
 import numpy as np
@@ -13,12 +15,114 @@ from abc_plugins.core.driver import ABCScores
 from abc_plugins.core.losses import update_probabilities
 from abc_plugins.core.pairs import Pair, classic_pairs, pairs_of_base
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
+from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC, RoundPlan
-from abc_plugins.lgbm.lightgbm_grower import Grown, LightGBMGrower, ScoredSet
+from abc_plugins.lgbm.internals import eval_result
+from abc_plugins.lgbm.lightgbm_grower import Grown, LightGBMGrower, ScoredSet, scored_sets
 from abc_plugins.lgbm.metrics import Evaluated
 from abc_plugins.lgbm.params import TrainingParams
-from abc_plugins.lgbm.run import Run, TrainedModel
-from abc_plugins.lgbm.text import TaggedTree, scaled, with_leaf_values
+from abc_plugins.lgbm.text import ModelFrame, TaggedTree, TreeText, read_model, scaled, with_leaf_values
+
+EvalFunction = Callable[[AnyArray, lgb.Dataset], Any]
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """The trees of a run, and what is needed to write them down.
+
+    Attributes
+    ----------
+    params : TrainingParams
+    frame : ModelFrame
+    initial_trees : list of TreeText
+        The trees of the initial model, K an iteration.
+    rounds : sequence of sequences of TaggedTree
+        The trees of every further round; a round without any split is empty.
+    bases : sequence of int
+        The base of every round, those of the initial model included.
+    n_initial_rounds : int
+    guarded_rounds : int
+        Rounds whose step the guard shortened or replaced.
+    """
+
+    params: TrainingParams
+    frame: ModelFrame
+    initial_trees: list[TreeText]
+    rounds: Sequence[Sequence[TaggedTree]]
+    bases: Sequence[int]
+    n_initial_rounds: int
+    guarded_rounds: int
+
+
+class Run(ABC):
+    """A run that is driven round by round.
+
+    Parameters
+    ----------
+    params : TrainingParams
+    booster : Booster
+        Made with `params.grower`, with its validation sets added; nobody else may update it.
+    n_initial_rounds : int
+        Rounds that an initial model consists of.
+
+    Attributes
+    ----------
+    train : ScoredSet
+    valid : list of ScoredSet
+    initial_trees : list of TreeText
+        The trees of the initial model, K an iteration.
+    """
+
+    def __init__(self, params: TrainingParams, booster: lgb.Booster, n_initial_rounds: int) -> None:
+        self.params = params
+        self.booster = booster
+        self.n_initial_rounds = n_initial_rounds
+        self.frame, self.initial_trees = read_model(lgb.Booster.model_to_string(booster, num_iteration=-1))
+        self.train, *self.valid = scored_sets(booster, params.n_classes)
+        self.workers = Workers(params.n_threads)
+
+    @property
+    @abstractmethod
+    def n_rounds(self) -> int:
+        """Rounds done, those of the initial model included."""
+
+    @abstractmethod
+    def boost_round(self) -> None:
+        """Do one round."""
+
+    @abstractmethod
+    def model(self) -> TrainedModel:
+        """Return all that the rounds so far have made."""
+
+    @abstractmethod
+    def evaluated(self, data: ScoredSet) -> Evaluated:
+        """Scores and probabilities of a data set as they are now."""
+
+    @abstractmethod
+    def scores(self, data: ScoredSet) -> Floats:
+        """Scores of a data set as they are now, shape (n_classes, n_samples)."""
+
+    def evaluate(self, feval: Sequence[EvalFunction], *, with_train: bool) -> list[Any]:
+        """Evaluate as lightgbm does: the training set first if it is wanted, built-in metrics before `feval`."""
+        sets = ([self.train] if with_train else []) + self.valid
+        return [result for data in sets for result in self.evaluate_set(data, feval)]
+
+    def evaluate_set(
+        self, data: ScoredSet, feval: EvalFunction | Sequence[EvalFunction] | None, name: str | None = None
+    ) -> list[Any]:
+        """Evaluate one data set, under its own name or another."""
+        name = data.name if name is None else name
+        evaluated = self.evaluated(data)
+        results = [eval_result(name, m.name, m.value(evaluated), m.maximize) for m in self.params.metrics]
+        for function in [feval] if callable(feval) else feval or ():
+            returned = function(evaluated.probabilities.T.copy(order="F"), data.data)
+            for metric, value, maximize in returned if isinstance(returned, list) else [returned]:
+                results.append(eval_result(name, metric, value, maximize))
+        return results
+
+    def close(self) -> None:
+        """End the threads."""
+        self.workers.close()
 
 
 @dataclass

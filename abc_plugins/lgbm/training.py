@@ -33,8 +33,7 @@ from abc_plugins.lgbm.params import (
     main_names,
     whole_number,
 )
-from abc_plugins.lgbm.run import EvalFunction, Run
-from abc_plugins.lgbm.trainer import Trainer
+from abc_plugins.lgbm.trainer import EvalFunction, Run, Trainer
 
 Callback = Callable[[lgb_callback.CallbackEnv], Any]
 
