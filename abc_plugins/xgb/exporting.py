@@ -33,9 +33,9 @@ from abc_plugins.core.model.export_terms import (
 )
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.checks import fail
+from abc_plugins.xgb.format.ubjson import encode
 from abc_plugins.xgb.stock import extend_model, with_model
 from abc_plugins.xgb.trees import Document, TreeBytes, read_trees
-from abc_plugins.xgb.ubjson import encode
 from abc_plugins.xgb.xgboost_grower import read_model
 
 _NO_PARENT = 2147483647

@@ -13,7 +13,7 @@ import numpy as np
 
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.jit import kernel
-from abc_plugins.xgb.ubjson import Encoded, encode
+from abc_plugins.xgb.format.ubjson import Encoded, encode
 
 _FIELDS = ("id", "base_weights", "left_children", "split_conditions", "loss_changes")
 _KEYS = np.zeros((len(_FIELDS), 16), dtype=np.uint8)
