@@ -30,9 +30,9 @@ from xgboost.dask import (
 )
 
 from abc_plugins.core.runtime.checks import fail
-from abc_plugins.xgb.callback import ABCBoost
 from abc_plugins.xgb.estimator import ABCEstimator
 from abc_plugins.xgb.evaluating import CustomMetric
+from abc_plugins.xgb.live import ABCBoost
 from abc_plugins.xgb.settings import check_params
 
 __all__ = ["ABCDaskXGBClassifier", "DaskDMatrix", "DaskQuantileDMatrix", "inplace_predict", "predict", "train"]

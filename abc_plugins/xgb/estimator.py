@@ -13,7 +13,7 @@ from abc_plugins.core.options import LEAF_CLIP, BoostOptions
 from abc_plugins.core.runtime.arrays import AnyArray
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.data.fitcheck import check_fit_arguments
-from abc_plugins.xgb.callback import ABCBoost
+from abc_plugins.xgb.live import ABCBoost
 from abc_plugins.xgb.stock import base_classes
 
 OWN_PARAMETERS = BoostOptions.names()

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from xgboost import Booster, DMatrix, collective
+from xgboost.callback import TrainingCallback
 
 from abc_plugins.core.driver import ABCScores
 from abc_plugins.core.losses import scores_of_masses
@@ -22,8 +23,9 @@ from abc_plugins.core.runtime.checks import fail
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.xgb.directional import DirectionalMaker, VectorRound
 from abc_plugins.xgb.evaluating import CustomMetric, Metrics, Scored, custom_metric_line
+from abc_plugins.xgb.internals import exchange_boosters
 from abc_plugins.xgb.rounds import Round, RoundMaker
-from abc_plugins.xgb.settings import RoundSettings
+from abc_plugins.xgb.settings import RoundSettings, check_params, has_several_classes
 from abc_plugins.xgb.stock import StockRound, base_classes, extend_model, with_model
 from abc_plugins.xgb.trees import Document
 from abc_plugins.xgb.xgboost_grower import read_model
@@ -255,3 +257,46 @@ def _labels_and_weights(matrix: DMatrix, n_classes: int) -> tuple[AnyArray, Floa
         value = "no label for some row" if missing else (bad[0] if bad.size else "another value on another worker")
         fail("label", value, f"a class index from 0 to num_class - 1 = {n_classes - 1} for every row")
     return labels.astype(np.int32), weights.astype(np.float64) if weights.size else np.ones(labels.size)
+
+
+class ABCBoost(TrainingCallback):
+    """Train directional trees, or with an adaptive base class, wherever XGBoost takes callbacks.
+
+    `abc_plugins.xgb.train`, `cv`, the estimators and the Dask versions all use it; in `xgboost.train`,
+    `xgboost.spark` or code of your own it can be given directly. Put it first in the list of callbacks. Objectives
+    for two classes are left to XGBoost.
+
+    Parameters
+    ----------
+    **options
+        See `abc_plugins.core.options.BoostOptions`: method, trees_per_round, search, gap, warmup, base_choice,
+        leaf_reg_lambda, leaf_clip, leaf_values, guard.
+
+    Examples
+    --------
+    >>> import numpy as np, xgboost
+    >>> from abc_plugins.xgb import ABCBoost
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> data = xgboost.DMatrix(X, (X[:, 0] > 0).astype(int) + (X[:, 1] > 0))
+    >>> params = {"objective": "multi:softprob", "num_class": 3}
+    >>> booster = xgboost.train(params, data, 5, callbacks=[ABCBoost()])
+    >>> type(booster).__name__, booster.num_boosted_rounds()
+    ('Booster', 5)
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.options = BoostOptions.of(options)
+        self._named: frozenset[str] = frozenset()
+
+    def for_params(self, params: Any) -> ABCBoost:
+        """Note which of XGBoost's parameters the user has set: for others directional trees may have own defaults."""
+        self._named = frozenset(check_params(params))
+        return self
+
+    def before_training(self, model: Any) -> Any:
+        """Let a `LiveBooster` take the place of XGBoost's booster, or of the booster of every fold."""
+        return exchange_boosters(model, self._live)
+
+    def _live(self, booster: Booster) -> Booster:
+        return LiveBooster(booster, self.options, self._named) if has_several_classes(booster) else booster

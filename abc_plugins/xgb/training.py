@@ -11,8 +11,8 @@ from xgboost import Booster, DMatrix
 from xgboost.callback import TrainingCallback
 
 from abc_plugins.core.runtime.checks import check_integer, fail
-from abc_plugins.xgb.callback import ABCBoost
 from abc_plugins.xgb.evaluating import CustomMetric
+from abc_plugins.xgb.live import ABCBoost
 from abc_plugins.xgb.settings import check_params
 
 
