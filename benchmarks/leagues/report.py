@@ -32,6 +32,9 @@ LIMITED = "†"
 NEXT_TO_NONE = 0.005
 """A log loss below is next to none: a ratio of such is left out of the means."""
 
+FARTHEST = 6.0
+"""Ratio beyond which a point is drawn at the edge of the picture, with its figure."""
+
 Rows = Sequence[dict[str, Any]]
 
 
@@ -123,6 +126,8 @@ def ratios(found: dict[str, Any], key: str, value: str) -> dict[str, float]:
     shares = {}
     for name, fits in found.items():
         seeds = sorted(set(fits.get(OURS, {})) & set(fits.get(key, {})))
+        if value == "s":  # times of another machine, or of another hour, tell nothing
+            seeds = [seed for seed in seeds if all("versions" in fits[one][seed] for one in (OURS, key))]
         if not seeds:
             continue
         losses = [mean_of(fits[one], "ll", seeds) for one in (OURS, key)]
@@ -144,7 +149,7 @@ def _against(found: dict[str, Any], key: str) -> list[str] | None:
         f"{_mean(errors.values()):.2f}",
         f"{int((logs < 0).sum())} of {logs.size}",
         f"{p_value:.2g}",
-        f"{_mean(seconds.values()):.2f}",
+        f"{_mean(seconds.values()):.2f}" if seconds else "-",
     ]
 
 
@@ -171,7 +176,13 @@ def draw_practice(rows: Rows, path: Path) -> None:
     for key, marker in zip(peers, "sD^vPX", strict=False):
         at = [names.index(name) for name in shares[key]]
         colour = line_of(key)["color"]
-        axes.plot(shares[key].values(), at, marker, color=colour, markersize=7, alpha=0.9, label=TITLES[key])
+        shown = np.minimum(list(shares[key].values()), FARTHEST)
+        axes.plot(shown, at, marker, color=colour, markersize=7, alpha=0.9, label=TITLES[key])
+        for name, ratio in shares[key].items():
+            if ratio > FARTHEST:
+                place = (FARTHEST, names.index(name))
+                axes.annotate(f"{TITLES[key]}: {ratio:.1f} →", place, (-8, 0), textcoords="offset points",
+                              ha="right", va="center", fontsize=9)  # fmt: skip
     axes.set_yticks(range(len(names)), [_named(name, found[name]) for name in names])
     axes.set_xscale("log")
     plain_ticks(axes.xaxis, (1, 1.2, 1.5, 2, 3, 5))
