@@ -91,7 +91,7 @@ def finish(model: TrainedModel, *, best_round: int, layout: str, keep_later: boo
     booster = ABCBooster(model_str=write_model(frame, trees, n_classes))
     booster.params = params.stock
     booster.best_iteration = ends[stops.index(best)] if best_round > 0 else 0
-    used = [tree.text for trees in model.rounds[:best] for tree in trees] + model.initial_trees
+    used = [tree.text for trees in model.rounds[:best] for tree in trees if not tree.is_copy] + model.initial_trees
     split_importance, gain_importance = importances(used, frame.n_features)
     booster.abc_info = {
         "base_classes": list(model.bases),

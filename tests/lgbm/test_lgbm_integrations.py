@@ -22,7 +22,7 @@ def model(request, params):
     X, y = make_data()
     X = X.astype(np.float32).astype(np.float64)
     if request.param == "trained":
-        return abc_lgbm.train(params, lgb.Dataset(X, y), 12, gap=1, warmup=3), X
+        return abc_lgbm.train(params, lgb.Dataset(X, y), 12, method="abcrobustlogit", gap=1, warmup=3), X
     native = ABCBoostClassifier(n_estimators=12, num_leaves=6, gap=1, warmup=3, n_jobs=1).fit(X, y)
     return abc_lgbm.export(native), X
 
@@ -103,7 +103,13 @@ def test_plots(params):
     X, y = make_data()
     evals, train_set = {}, lgb.Dataset(X, y)
     booster = abc_lgbm.train(
-        params, train_set, 5, valid_sets=[train_set], callbacks=[lgb.record_evaluation(evals)], warmup=2
+        params,
+        train_set,
+        5,
+        valid_sets=[train_set],
+        callbacks=[lgb.record_evaluation(evals)],
+        method="abcrobustlogit",
+        warmup=2,
     )
     axes = lgb.plot_metric(evals)
     np.testing.assert_allclose(axes.get_lines()[0].get_ydata(), evals["training"]["multi_logloss"])

@@ -113,7 +113,7 @@ def _lightgbm(settings: CompareSettings) -> Any:
 def _abc_lightgbm(settings: CompareSettings) -> Any:
     from abc_plugins.lgbm import ABCLGBMClassifier
 
-    own = _given(leaf_clip=settings.leaf_clip)
+    own = {"method": "abcrobustlogit", **_given(leaf_clip=settings.leaf_clip)}
     return ABCLGBMClassifier(**_lightgbm_parameters(settings), **own, **settings.schedule)
 
 
@@ -135,7 +135,7 @@ def _xgboost(settings: CompareSettings) -> Any:
 def _abc_xgboost(settings: CompareSettings) -> Any:
     from abc_plugins.xgb import ABCXGBClassifier
 
-    own = _given(leaf_clip=settings.leaf_clip)
+    own = {"method": "abcrobustlogit", **_given(leaf_clip=settings.leaf_clip)}
     return ABCXGBClassifier(**_xgboost_parameters(settings), **own, **settings.schedule)
 
 
