@@ -490,7 +490,12 @@ def test_ctrl_c_is_raised(data):
 
 def test_verbose(data, capsys):
     quick(verbose=2).fit(data.X, data.y, eval_set=[(data.X, data.y)])
-    assert len(capsys.readouterr().out.strip().splitlines()) == 3
+    lines = capsys.readouterr().out.strip().splitlines()
+    assert [line.partition(" ")[0] for line in lines] == ["[2]", "[4]", "[6]", "Training"]
+    losses = [float(line.split()[3].strip(",")) for line in lines[:3]]  # the training data is the evaluation set
+    assert losses == [float(line.split()[6].strip(",")) for line in lines[:3]]
+    assert lines[-1].startswith("Training ended after 6 rounds and ")
+    assert lines[-1].endswith(" s: all rounds, 6, were done.")
     quick(verbose=0).fit(data.X, data.y)
     assert capsys.readouterr().out == ""
 
@@ -639,10 +644,20 @@ def test_only_a_fitted_model_is_saved_and_only_a_model_is_loaded(tmp_path):
         ("gap", -1, ValueError, "a whole number of at least 0; got -1"),
         ("warmup", -1, ValueError, "a whole number of at least 0; got -1"),
         ("tree_shape", "oblivious", ValueError, "one of 'auto', 'best-first', 'symmetric'; got 'oblivious'"),
-        ("max_depth", 0, ValueError, "a whole number from 1 to 14; got 0"),
+        ("max_depth", 0, ValueError, "a whole number from 1 to (14|32767); got 0"),
+        ("min_split_gain", -1, ValueError, "a number at least 0; got -1"),
+        ("reg_alpha", -1, ValueError, "a number at least 0; got -1"),
+        ("max_features", 0, ValueError, "a number larger than 0 and at most 1; got 0"),
+        ("interaction_constraints", "some", ValueError, "None, \"pairwise\", .*; got 'some'"),
+        ("interaction_constraints", 3, TypeError, 'None, "pairwise", .*; got 3'),
+        ("interaction_constraints", [0, 1], TypeError, 'None, "pairwise", .*; got'),
+        ("interaction_constraints", [[0.5]], TypeError, 'None, "pairwise", .*; got'),
+        ("calibration", "isotonic", ValueError, "one of 'temperature'; got 'isotonic'"),
+        ("warm_start", 1, TypeError, "True or False; got 1"),
         ("max_depth", 15, ValueError, "a whole number from 1 to 14; got 15"),
         ("trees_per_round", 0, ValueError, "a whole number from 1 to 1024; got 0"),
-        ("min_samples_leaf", 0, ValueError, "a number larger than 0; got 0"),
+        ("min_samples_leaf", 0, ValueError, "a whole number of at least 1; got 0"),
+        ("min_samples_leaf", 2.5, TypeError, "a whole number of at least 1; got 2.5"),
         ("pair_samples_per_leaf", -1.0, ValueError, "a number at least 0; got -1"),
         ("min_child_weight", -0.1, ValueError, "a number at least 0; got -0.1"),
         ("reg_lambda", -1, ValueError, "a number at least 0; got -1"),

@@ -41,6 +41,8 @@ class EvalSet:
     scores : array of float64, shape (n_samples, n_classes)
     classes : array of shape (n_classes,)
         Labels of all classes, those that these samples lack included.
+    start : array of shape (n_samples, n_classes) or None
+        Scores before the first round; None: those of the model.
     """
 
     name: str
@@ -50,6 +52,7 @@ class EvalSet:
     weights: Floats
     scores: Floats
     classes: AnyArray
+    start: Floats | None = None
 
     def add_round(self, trees: FlatTrees, workers: Workers) -> None:
         """Add the trees of one round to the scores."""

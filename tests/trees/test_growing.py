@@ -430,9 +430,9 @@ def test_memory_for_few_histograms_grows_the_same_trees(make_data, monkeypatch, 
     expected = ABCBoostClassifier(**PAPER | options, random_state=0, n_jobs=1).fit(data.X, data.y).model_.flat()
     made = []
 
-    def make_few(columns, num_leaves, _):
+    def make_few(columns, num_leaves, _, choice):
         made.append(max(n_histograms, 3))
-        return workspace.make_workspace(columns, num_leaves, made[-1])
+        return workspace.make_workspace(columns, num_leaves, made[-1], choice)
 
     monkeypatch.setattr(teamwork, "make_workspace", make_few)
     monkeypatch.setattr(round_grower, "_HISTOGRAM_BYTES", 0)
@@ -536,9 +536,7 @@ def test_trees_of_two_small_classes_have_fewer_leaves(per_leaf, weight, large, s
     X = np.random.default_rng(0).normal(size=(y.size, 2))
     workers = Workers(1)
     data = make_training_data(X, y, np.full(y.size, weight), 3, 255, workers)
-    trees = RoundGrower(
-        data, paper_settings(num_leaves=9, min_samples_leaf=0.5, pair_samples_per_leaf=per_leaf), workers
-    )
+    trees = RoundGrower(data, paper_settings(num_leaves=9, min_samples_leaf=1, pair_samples_per_leaf=per_leaf), workers)
     plus, minus = np.array([0, 0]), np.array([1, 2])
     assert trees._max_leaves(plus, minus).tolist() == [large, small]
     assert trees._max_leaves(minus, plus).tolist() == [large, small]  # (k, b) and (b, k) are one tree
@@ -553,7 +551,7 @@ def test_weights_that_should_be_equal_allow_equally_many_leaves(seed):
     weights = (y.size / 5 / np.bincount(y))[y]
     for order in (np.arange(y.size), rng.permutation(y.size)):
         data = make_training_data(rng.normal(size=(y.size, 1)), y[order], weights[order], 5, 255, Workers(1))
-        settings = paper_settings(num_leaves=50, min_samples_leaf=0.1, pair_samples_per_leaf=3.5)
+        settings = paper_settings(num_leaves=50, min_samples_leaf=1, pair_samples_per_leaf=3.5)
         trees = RoundGrower(data, settings, Workers(1))
         plus, minus = np.array([(k, b) for k in range(5) for b in range(5) if k != b]).T
         assert set(trees._max_leaves(plus, minus)) == {20}

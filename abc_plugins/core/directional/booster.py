@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from abc_plugins.core.bins.training_data import TrainingData
-from abc_plugins.core.directional.leaf_vectors import ALL_CLASSES, ProbabilityRows, VectorRules
+from abc_plugins.core.directional.leaf_vectors import ALL_CLASSES, LEAST_PROBABILITY, ProbabilityRows, VectorRules
 from abc_plugins.core.directional.schedule import DirectionPlan, DirectionSchedule, default_trees_per_round
 from abc_plugins.core.leaves import UNLIMITED
 from abc_plugins.core.losses import LEAST_DERIVATIVE, starting_scores
@@ -80,6 +80,7 @@ class DirectionalBooster:
             reg_lambda=settings.leaf_reg_lambda,
             clip=UNLIMITED if settings.leaf_clip is None else settings.leaf_clip,
             learning_rate=settings.learning_rate,
+            reg_alpha=settings.reg_alpha,
         )
         self._converged_loss = LEAST_DERIVATIVE * n_classes * float(data.weights.sum())
         self._has_converged = False
@@ -190,6 +191,16 @@ class DirectionalBooster:
         weight = float(self._data.weights.sum())
         leaves = [single_leaf([k] if plan.is_classic else range(n_classes), weight) for k in range(n_trees)]
         return FlatTrees.from_rounds([leaves])
+
+    def go_on_from(self, model: TreeEnsemble, _bases: Sequence[int], scores: Floats) -> None:
+        """Go on after the rounds of another model, whose scores for the samples, shape (n_samples, K), are these."""
+        self.model = model
+        exponentials = np.exp(scores - scores.max(axis=1, keepdims=True))
+        probabilities = exponentials / exponentials.sum(axis=1, keepdims=True)
+        self._rows.set_probabilities(np.maximum(probabilities, LEAST_PROBABILITY))
+        self.schedule.skip(model.n_rounds)
+        self.schedule.set_hessian(self._rows.mean_hessian())
+        self._prepare()
 
     def get_state(self) -> dict[str, Floats]:
         """What the model does not tell of the booster."""
