@@ -13,6 +13,7 @@ import numpy as np
 
 from abc_plugins.classifier import ABCBoostClassifier
 from abc_plugins.core.runtime import jit
+from abc_plugins.core.runtime.numba_internals import cache_folder
 from abc_plugins.core.trees.best_first import grow_trees
 from abc_plugins.core.trees.teamwork import ROWS_WORTH_A_TEAM
 
@@ -49,8 +50,9 @@ def compile_kernels() -> CompileReport:
     with _silenced(logging.getLogger("abc_plugins")):
         _use_all_kernels()
         _use_adapter_kernels()
-    folder = grow_trees._cache.cache_path  # type: ignore[attr-defined]
-    return CompileReport(len(jit.compiled_kernels) - before, time.perf_counter() - started, folder)
+    folder = cache_folder(grow_trees)
+    seconds = time.perf_counter() - started
+    return CompileReport(len(jit.compiled_kernels) - before, seconds, None if folder is None else str(folder))
 
 
 def _use_all_kernels() -> None:

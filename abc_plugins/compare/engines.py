@@ -127,22 +127,24 @@ class LightGBMEngine:
         """Add up the trees of every round."""
         booster = model.booster_
         if not hasattr(watch.model, "round_pairs"):
-            yield from self._stock_stages(booster, X)
+            yield from self._stock_stages(booster, X, model.n_jobs)
             return
         slots = _slots_by_round(watch.model.round_pairs(), model.n_classes_)
         values = _leaf_values(booster)
         for rows in _row_chunks(len(X), booster.num_trees()):
-            leaves = booster.predict(X[rows], pred_leaf=True).astype(np.int64).reshape(len(X[rows]), -1)
+            leaves = booster.predict(X[rows], pred_leaf=True, num_threads=model.n_jobs)
+            leaves = leaves.astype(np.int64).reshape(len(X[rows]), -1)
             scores = np.zeros((leaves.shape[0], model.n_classes_))
             for index, trees in enumerate(slots):
                 for tree in trees:
                     scores[:, tree % model.n_classes_] += values[tree, leaves[:, tree]]
                 yield rows, index, softmax(scores)
 
-    def _stock_stages(self, booster: Any, X: AnyArray) -> Iterator[tuple[slice, int, Floats]]:
+    def _stock_stages(self, booster: Any, X: AnyArray, n_threads: int) -> Iterator[tuple[slice, int, Floats]]:
         scores: Any = 0.0
         for index in range(booster.current_iteration()):
-            scores = scores + booster.predict(X, start_iteration=index, num_iteration=1, raw_score=True)
+            part = {"start_iteration": index, "num_iteration": 1}
+            scores = scores + booster.predict(X, **part, raw_score=True, num_threads=n_threads)
             yield slice(None), index, softmax(_two_columns(scores))
 
     def trees(self, model: Any, n_classes: int, watch: Stopwatch) -> list[int]:

@@ -65,7 +65,11 @@ class Booster:
         Distinct trees grown so far, trials included.
     guarded_rounds : int
         Rounds whose step the guard has shortened or replaced.
+    most_leaves : None
+        Trees move one class or two, so that nobody has to know.
     """
+
+    most_leaves = None
 
     def __init__(self, data: TrainingData, settings: Settings, workers: Workers) -> None:
         self.schedule = BaseClassSchedule(

@@ -12,10 +12,10 @@ from lightgbm import callback as lgb_callback
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from abc_plugins.core.runtime.arrays import AnyArray
-from abc_plugins.core.runtime.checks import check_integer
 from abc_plugins.lgbm.exporting import finish
-from abc_plugins.lgbm.params import LEAF_CLIP, ABCOptions, TrainingParams, main_names
-from abc_plugins.lgbm.trainer import EvalFunction, Trainer, eval_result
+from abc_plugins.lgbm.internals import eval_result, get_predictor, set_predictor, update_params
+from abc_plugins.lgbm.params import LEAF_CLIP, ABCOptions, TrainingParams, count_rounds, main_names
+from abc_plugins.lgbm.trainer import EvalFunction, Trainer
 from abc_plugins.lgbm.training import (
     Callback,
     check_datasets,
@@ -77,7 +77,7 @@ callbacks, eval_train_metric, return_cvbooster
     check_datasets(train_set, None)
     check_functions(feval)
     if metrics is not None:
-        params = {**main_names(params), "metric": metrics}
+        params = main_names(params, ("metric",)) | {"metric": metrics}
     n_classes, named = count_classes(params, train_set), main_names(params)
     if n_classes == 2:
         if named.get("objective") is None:
@@ -98,10 +98,10 @@ callbacks, eval_train_metric, return_cvbooster
             eval_train_metric=eval_train_metric,
             return_cvbooster=return_cvbooster,
         )
-    checked = TrainingParams.check(params, options, n_classes)
-    n_rounds = check_integer("num_boost_round", named.get("num_iterations", num_boost_round), minimum=1)
+    n_rounds = count_rounds(params, num_boost_round)
+    checked = TrainingParams.check(params, options, n_classes, n_rounds)
     predictor, bases = initial_model(init_model, checked)
-    train_set._update_params(checked.grower)._set_predictor(predictor)
+    set_predictor(update_params(train_set, checked.grower), predictor)
     train_set.construct()
     trainers = []
     for train_rows, valid_rows in _folds(train_set, folds, nfold, stratified, shuffle, seed):
@@ -114,7 +114,7 @@ callbacks, eval_train_metric, return_cvbooster
     if return_cvbooster:
         boosters = lgb.CVBooster()
         boosters.boosters = [
-            finish(t.model(), best_round=best_round and best_round + t.n_initial_rounds, layout=layout)
+            finish(t.model(), best_round=best_round and best_round + t.n_initial_rounds, layout=layout, keep_later=True)
             for t in trainers
         ]
         boosters.best_iteration = best_round or -1
@@ -126,18 +126,17 @@ def _folds(
     train_set: lgb.Dataset, folds: Any, nfold: int, stratified: bool, shuffle: bool, seed: int
 ) -> Iterable[tuple[AnyArray, AnyArray]]:
     """Rows of every fold, the same as lightgbm.cv makes."""
-    n_samples, labels = train_set.num_data(), train_set.get_field("label")
-    if folds is not None and not hasattr(folds, "split"):
-        return folds
-    if folds is None:
+    rows, labels = np.empty(train_set.num_data()), train_set.get_field("label")
+    if folds is not None:
+        sizes = train_set.get_group()
+        groups = None if sizes is None else np.repeat(np.arange(len(sizes)), np.asarray(sizes, dtype=np.int64))
+        return folds.split(rows, labels, groups=groups) if hasattr(folds, "split") else folds
+    if stratified:
         random_state = seed if shuffle else None
-        if stratified:
-            folds = StratifiedKFold(n_splits=nfold, shuffle=shuffle, random_state=random_state)
-        elif shuffle:
-            return _shuffled_parts(n_samples, nfold, seed)
-        else:
-            folds = KFold(n_splits=nfold)
-    return folds.split(np.empty(n_samples), labels)
+        return StratifiedKFold(n_splits=nfold, shuffle=shuffle, random_state=random_state).split(rows, labels)
+    if shuffle:
+        return _shuffled_parts(rows.size, nfold, seed)
+    return KFold(n_splits=nfold).split(rows)
 
 
 def _shuffled_parts(n_samples: int, nfold: int, seed: int) -> Iterator[tuple[AnyArray, AnyArray]]:
@@ -156,9 +155,10 @@ def _fold_trainer(
 ) -> Trainer:
     train_set, valid_set = data.subset(sorted(train_rows)), data.subset(sorted(valid_rows))
     if fpreproc is not None:
-        train_set, valid_set, changed = fpreproc(train_set, valid_set, dict(params.given))
-        params = TrainingParams.check(changed, params.options, params.n_classes)
-    booster, _ = make_booster(params, train_set, [train_set, valid_set], ["train", "valid"], data._predictor)
+        train_set, valid_set, changed = fpreproc(train_set, valid_set, dict(params.stock))
+        n_rounds = params.given["num_iterations"]
+        params = TrainingParams.check(changed, params.options, count_classes(changed, train_set), n_rounds)
+    booster, _ = make_booster(params, train_set, [train_set, valid_set], ["train", "valid"], get_predictor(data))
     trainer = Trainer(params, booster, bases)
     booster.follow(trainer)
     return trainer

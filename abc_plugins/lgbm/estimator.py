@@ -3,41 +3,56 @@
 from __future__ import annotations
 
 from functools import partial, wraps
-from types import FunctionType
 from typing import Any
 
 import lightgbm as lgb
 import numpy as np
-from lightgbm import sklearn as lgb_sklearn
 
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.data.fitcheck import check_fit_arguments
+from abc_plugins.lgbm.internals import fit_with
 from abc_plugins.lgbm.params import LEAF_CLIP, ABCOptions
 from abc_plugins.lgbm.training import train
 
 _OPTION_NAMES = ("search", "gap", "warmup", "leaf_clip", "leaf_values", "guard", "layout")
-_STOCK_FIT = lgb.LGBMModel.fit
-if "train" not in _STOCK_FIT.__code__.co_names:
-    raise ImportError(f"LightGBM {lgb.__version__} is not supported: LGBMModel.fit no longer calls lightgbm.train.")
 
 
 class _ABCModel(lgb.LGBMModel):
-    """LGBMModel whose fit trains with an adaptive base class.
-
-    LightGBM's own `fit` prepares data, weights, metrics and callbacks, and then calls `train`, a global of its module.
-    The same code runs here with another `train`, in a namespace of its own, so that stock estimators in the same
-    process, in other threads too, are not touched.
-    """
+    """LGBMModel that trains with an adaptive base class and counts in rounds."""
 
     def fit(self, *args: Any, **kwargs: Any) -> _ABCModel:
         """Run LightGBM's fit with `train` exchanged."""
         options = {name: getattr(self, name) for name in _OPTION_NAMES}
         ABCOptions(**options)  # refuse wrong values before any work is done
-        namespace = {**vars(lgb_sklearn), "train": partial(train, **options)}
-        own_fit = FunctionType(_STOCK_FIT.__code__, namespace, "fit", _STOCK_FIT.__defaults__, _STOCK_FIT.__closure__)
-        own_fit.__kwdefaults__ = _STOCK_FIT.__kwdefaults__
-        return own_fit(self, *args, **kwargs)
+        return fit_with(partial(train, **options))(self, *args, **kwargs)
+
+    def predict(
+        self,
+        X: Any,
+        raw_score: bool = False,
+        start_iteration: int = 0,
+        num_iteration: int | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        """Predict with some of the rounds; LGBMClassifier's methods all come here."""
+        info = getattr(self._Booster, "abc_info", None)
+        if info is not None and (start_iteration > 0 or (num_iteration or 0) > 0):
+            start_iteration, num_iteration = _iterations(info, start_iteration, num_iteration)
+        return super().predict(X, raw_score, start_iteration, num_iteration, *args, **kwargs)
+
+
+def _iterations(info: dict[str, Any], start: int, count: int | None) -> tuple[int, int | None]:
+    """Translate rounds to iterations of LightGBM, as far as the layout lets rounds end at iterations."""
+    ends, n_rounds = {0: 0, **info["round_iterations"]}, len(info["base_classes"])
+    last = n_rounds if count is None or count <= 0 else min(start + count, n_rounds)
+    for name, n in (("start_iteration", min(start, n_rounds)), ("num_iteration", last)):
+        if n not in ends:
+            where = ", ".join(map(str, sorted(ends)))
+            fail(name, n, f"a number of rounds after which the model can be cut: {where}, or any with layout='rounds'")
+    first = ends[min(start, n_rounds)]
+    return first, None if last == n_rounds and first == 0 else max(ends[last] - first, 0)
 
 
 class ABCLGBMClassifier(lgb.LGBMClassifier, _ABCModel):
@@ -62,8 +77,9 @@ reg_lambda, random_state, n_jobs, importance_type, **kwargs
     base_classes_ : array of int, shape (n_rounds,)
         The base of every round, as an index into `classes_`; -1 for a classic round.
     best_iteration_ : int
-        Best round of early stopping. `num_iteration` of the prediction methods counts iterations of the Booster
-        instead, of which a round takes several.
+        Best round of early stopping, 0 without. The estimator counts in rounds: `n_estimators`, `evals_result_` and
+        `start_iteration` and `num_iteration` of the prediction methods. `booster_` counts LightGBM's iterations, of
+        which a round with a base class takes several.
     feature_importances_ : array of shape (n_features,)
         Every tree counted once; LightGBM's own importances of `booster_` count it for both of its classes.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.atomic import replace_file
 from abc_plugins.core.runtime.checks import check_choice, fail
 from abc_plugins.core.schedule import CLASSIC
+from abc_plugins.lgbm.live import ABCBooster
 from abc_plugins.lgbm.text import (
     NO_TREE,
     Layout,
@@ -47,7 +49,7 @@ _MISSING_LEFT = 2  # ... and go to the left
 _BY_SET = 1  # categories in a set go left, all else, missing values as well, goes right
 
 
-def finish(model: TrainedModel, *, best_round: int, layout: str) -> lgb.Booster:
+def finish(model: TrainedModel, *, best_round: int, layout: str, keep_later: bool = False) -> ABCBooster:
     """Turn a trained model into a stock Booster.
 
     Parameters
@@ -57,16 +59,21 @@ def finish(model: TrainedModel, *, best_round: int, layout: str) -> lgb.Booster:
         Rounds that predictions use by default, those of the initial model included; 0 for all.
     layout : str
         See `export`.
+    keep_later : bool, default=False
+        Keep the rounds after the best one, as LightGBM does with `keep_training_booster` and in `cv`.
 
     Returns
     -------
-    booster : Booster
+    booster : ABCBooster
         With objective multiclass, and an attribute `abc_info` of plain values (see `model_info`).
     """
     params = model.params
+    if best_round > 0 and not keep_later:
+        n_kept = best_round - model.n_initial_rounds
+        model = replace(model, rounds=model.rounds[:n_kept], bases=model.bases[:best_round])
     n_classes, n_rounds = params.n_classes, len(model.rounds)
     best = n_rounds if best_round <= 0 else best_round - model.n_initial_rounds
-    stops = range(1, n_rounds + 1) if layout == "rounds" else sorted({best, n_rounds})
+    stops = _stops(model.rounds, n_classes, layout, best)
     layed = lay_out(model.rounds, n_classes, stops)
     n_initial = len(model.initial_trees) // n_classes
     ends = [n_initial + end for end in layed.round_ends]
@@ -76,23 +83,31 @@ def finish(model: TrainedModel, *, best_round: int, layout: str) -> lgb.Booster:
         model.frame.feature_names,
         model.frame.feature_infos,
         model.frame.n_features,
-        _stock_parameters(model.frame.parameters, params.stock),
+        _stock_parameters(model.frame.parameters, [metric.name for metric in params.metrics]),
         model.frame.pandas_categorical,
     )
-    booster = lgb.Booster(model_str=write_model(frame, trees, n_classes))
+    booster = ABCBooster(model_str=write_model(frame, trees, n_classes))
     booster.params = params.stock
-    booster.best_iteration = ends[list(stops).index(best)] if best_round > 0 else 0
+    booster.best_iteration = ends[stops.index(best)] if best_round > 0 else 0
     used = [tree.text for trees in model.rounds[:best] for tree in trees] + model.initial_trees
     split_importance, gain_importance = importances(used, frame.n_features)
     booster.abc_info = {
         "base_classes": list(model.bases),
         "best_round": best_round,
-        "round_iterations": {model.n_initial_rounds + stop: end for stop, end in zip(stops, ends, strict=True)},
+        "round_iterations": _round_iterations(model.n_initial_rounds, n_initial, stops, ends),
         "guarded_rounds": int(model.guarded_rounds),
         "split_importance": split_importance.tolist(),
         "gain_importance": gain_importance.tolist(),
     }
     return booster
+
+
+def _round_iterations(
+    n_initial_rounds: int, n_initial: int, stops: Sequence[int], ends: Sequence[int]
+) -> dict[int, int]:
+    """Numbers of rounds, those of the initial model included, and the iterations after which they are complete."""
+    initial = {n_initial_rounds: n_initial} if n_initial_rounds else {}
+    return initial | {n_initial_rounds + stop: end for stop, end in zip(stops, ends, strict=True)}
 
 
 def model_info(booster: lgb.Booster) -> dict[str, Any]:
@@ -112,12 +127,11 @@ def model_info(booster: lgb.Booster) -> dict[str, Any]:
     return dict(booster.abc_info)
 
 
-def _stock_parameters(text: str, stock: dict[str, Any]) -> str:
+def _stock_parameters(text: str, metrics: Sequence[str]) -> str:
     """Let the stored parameters name the multiclass objective and the caller's metrics."""
-    metric = stock.get("metric", "multi_logloss")
-    metric = metric if isinstance(metric, str) else ",".join(map(str, metric))
+    metric = ",".join(name.partition("@")[0] for name in metrics) or "custom"
     text = re.sub(r"(?m)^\[objective: .*\]$", "[objective: multiclass]", text)
-    return re.sub(r"(?m)^\[metric: .*\]$", lambda _match: f"[metric: {metric}]", text)
+    return re.sub(r"(?m)^\[metric: .*\]$", f"[metric: {metric}]", text)
 
 
 def _warn_of_size(n_slots: int, n_trees: int, layout: str) -> None:
@@ -170,7 +184,7 @@ def export(
         parameters=f"[objective: multiclass]\n[num_class: {ensemble.n_classes}]",
     )
     tagged = [[copy for copies in trees for copy in copies] for trees in written]
-    stops = _stops(rounds, ensemble.n_classes, layout)
+    stops = _stops(tagged, ensemble.n_classes, layout)
     layed = _with_start(lay_out(tagged, ensemble.n_classes, stops), ensemble.start_scores)
     used = [copies[0].text for trees in written for copies in trees]
     _warn_of_size(len(layed.trees), len(used), layout)
@@ -178,7 +192,7 @@ def export(
     if path is not None:
         with replace_file(path, "w", encoding="utf-8") as file:
             file.write(text)
-    booster = lgb.Booster(model_str=text)
+    booster = ABCBooster(model_str=text)
     split_importance, gain_importance = importances(used, frame.n_features)
     booster.abc_info = {
         "base_classes": bases_of(model, rounds),
@@ -191,16 +205,18 @@ def export(
     return booster
 
 
-def _stops(rounds: Sequence[Sequence[Tree]], n_classes: int, layout: str) -> list[int]:
+def _stops(rounds: Sequence[Sequence[TaggedTree]], n_classes: int, layout: str, *wanted: int) -> list[int]:
     """Rounds that are to end with an iteration; in the compact layout those that do so by themselves, and the last."""
-    n_trees = np.zeros(n_classes, dtype=np.int64)
-    stops = []
+    if layout == "rounds":
+        return list(range(1, len(rounds) + 1)) or [0]
+    n_trees = np.zeros(n_classes + 1, dtype=np.int64)
+    stops = {len(rounds), *wanted}
     for m, trees in enumerate(rounds, start=1):
         for tree in trees:
-            n_trees[tree.classes] += 1
-        if layout == "rounds" or m == len(rounds) or n_trees.min() == n_trees.max():
-            stops.append(m)
-    return stops
+            n_trees[[tree.plus, tree.minus]] += 1  # minus is -1 for a tree of one class: the last place
+        if n_trees[:-1].min() == n_trees[:-1].max():
+            stops.add(m)
+    return sorted(stops)
 
 
 def _with_start(layed: Layout, start_scores: Floats) -> Layout:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import lightgbm as lgb
 import numpy as np
-from lightgbm.basic import _ConfigAliases
 
 from abc_plugins.core.additions import LeafFinder, take_difference
 from abc_plugins.core.driver import ABCScores
@@ -15,6 +14,7 @@ from abc_plugins.core.pairs import Pair, classic_pairs, search_pairs
 from abc_plugins.core.runtime.arrays import Floats, Integers
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.core.schedule import RoundPlan
+from abc_plugins.lgbm.internals import aliases, training_name
 from abc_plugins.lgbm.params import TrainingParams
 from abc_plugins.lgbm.text import TreeText, is_stump, leaf_values, read_model
 
@@ -109,7 +109,7 @@ class LightGBMGrower:
         self.params = params
         self.booster = booster
         sets = [booster.train_set, *booster.valid_sets]
-        names = [booster._train_data_name, *booster.name_valid_sets]
+        names = [training_name(booster), *booster.name_valid_sets]
         self.sets = [
             _scored_set(name, data, sums, params.n_classes)
             for name, data, sums in zip(names, sets, _tree_sums(booster), strict=True)
@@ -169,8 +169,8 @@ def _tree_sums(booster: lgb.Booster) -> list[Floats]:
         seen.append(sums.T)
         return "", 0.0, False
 
-    booster.eval_train(look)
-    booster.eval_valid(look)
+    lgb.Booster.eval_train(booster, look)
+    lgb.Booster.eval_valid(booster, look)
     return seen
 
 
@@ -199,4 +199,4 @@ def class_labels(data: lgb.Dataset, n_classes: int) -> Integers:
 
 def _has_categories(train_set: lgb.Dataset) -> bool:
     params = train_set.get_params()
-    return any(params.get(alias) for alias in _ConfigAliases.get("categorical_feature"))
+    return any(params.get(alias) for alias in aliases("categorical_feature"))

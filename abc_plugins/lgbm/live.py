@@ -1,42 +1,178 @@
-"""The booster that callbacks see while a run goes on."""
+"""The Boosters that users hold: the finished model, the model with its data, and the one that callbacks see."""
 
 from __future__ import annotations
 
+import copy
+import copyreg
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import lightgbm as lgb
 
+from abc_plugins.core.runtime.arrays import Floats
+from abc_plugins.core.runtime.checks import fail
+from abc_plugins.lgbm.internals import (
+    Predictor,
+    get_predictor,
+    is_constructed,
+    keep_objective_none,
+    name_predictor,
+    predictor_of,
+)
+
 if TYPE_CHECKING:
     from abc_plugins.lgbm.trainer import Trainer
+
+
+class ABCBooster(lgb.Booster):
+    """A finished model: a stock Booster that knows its rounds.
+
+    Copies know them as well. Pickles hold a plain `lightgbm.Booster` with the attribute `abc_info`: to be read, they
+    need LightGBM alone.
+    """
+
+    abc_info: dict[str, Any]
+
+    def __deepcopy__(self, *_memo: Any) -> ABCBooster:
+        """Copy the model; `copy.copy` comes here, too."""
+        copied = ABCBooster(model_str=self.model_to_string(num_iteration=-1))
+        copied.abc_info = copy.deepcopy(self.abc_info)
+        return copied
+
+    def __reduce__(self) -> Any:
+        return copyreg._reconstructor, (lgb.Booster, object, None), self.__getstate__()  # type: ignore[attr-defined]
+
+    def predict(self, data: Any, start_iteration: int = 0, num_iteration: int | None = None, **kwargs: Any) -> Any:
+        """Predict as `lightgbm.Booster` does; warn of iterations that cut a round into pieces."""
+        last = start_iteration + (num_iteration or 0)
+        ends = {0, self.current_iteration(), *self.abc_info["round_iterations"].values()}
+        is_cut = (num_iteration or 0) > 0 and last < max(ends)
+        if start_iteration not in ends or (is_cut and last not in ends):
+            warnings.warn(
+                f"start_iteration={start_iteration}, num_iteration={num_iteration} cuts a round of this model into "
+                "pieces: an iteration of LightGBM is not a round here. model_info(booster)['round_iterations'] tells "
+                "where rounds end; layout='rounds' lets every round end at an iteration.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return super().predict(data, start_iteration=start_iteration, num_iteration=num_iteration, **kwargs)
+
+
+class KeptBooster(ABCBooster):
+    """A finished model with its data: it can be evaluated, and `update` goes on with LightGBM's own objective.
+
+    Parameters
+    ----------
+    finished : ABCBooster
+    params : dict
+        Parameters of further rounds.
+    train : tuple of (name, Dataset, scores of shape (n_samples, n_classes))
+    valid : sequence of such tuples
+    """
+
+    def __init__(
+        self,
+        finished: ABCBooster,
+        params: dict[str, Any],
+        train: tuple[str, lgb.Dataset, Floats],
+        valid: Sequence[tuple[str, lgb.Dataset, Floats]],
+    ) -> None:
+        self._finished = finished
+        self._start = predictor_of(finished, params)
+        name, data, scores = train
+        with _starting_at(data, scores, self._start):
+            super().__init__(params=params, train_set=data)
+        self.set_train_data_name(name)
+        for name, data, scores in valid:
+            with _starting_at(data, scores, self._start):
+                super().add_valid(data, name)
+        for attribute in ("best_iteration", "best_score", "abc_info"):
+            setattr(self, attribute, getattr(finished, attribute))
+
+    def add_valid(self, data: lgb.Dataset, name: str) -> KeptBooster:
+        """Add a validation set, whose scores start at those of the finished model."""
+        if not isinstance(data, lgb.Dataset):
+            fail("data", type(data).__name__, "a lightgbm.Dataset", TypeError)
+        values = data.data if not is_constructed(data) and data.data is not None else data.construct().get_data()
+        scores = lgb.Booster.predict(self._finished, values, raw_score=True, num_iteration=-1)
+        own = data.construct().get_init_score()
+        if own is not None:
+            scores = scores + own.reshape(scores.shape, order="F")
+        with _starting_at(data, scores, self._start):
+            super().add_valid(data, name)
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name not in ("_finished", "_start")}
+
+
+@contextmanager
+def _starting_at(data: lgb.Dataset, scores: Floats, predictor: Predictor) -> Iterator[None]:
+    """Let a Dataset start at these scores while a Booster takes it over; then it is the caller's as it was."""
+    own_scores, own_predictor = data.init_score, get_predictor(data)
+    data.set_init_score(scores)
+    name_predictor(data, predictor)
+    try:
+        yield
+    finally:
+        name_predictor(data, own_predictor)
+        if own_scores is None:
+            data.set_field("init_score", None)
+            data.init_score = None
+        else:
+            data.set_init_score(own_scores)
 
 
 class LiveBooster(lgb.Booster):
     """Grows the trees of a run, and shows the model so far to callbacks.
 
     LightGBM's own view of it is of trees only, without what they take from the base class. All that reads the
-    model (to predict, to save a checkpoint, to look at its trees) is therefore answered by the finished model of
-    the rounds so far.
+    model (to predict, to evaluate, to save a checkpoint, to look at its trees) is therefore answered by the run, or by
+    the finished model of the rounds so far.
     """
 
     _trainer: Trainer | None = None
 
     def __init__(self, params: dict[str, Any], train_set: lgb.Dataset) -> None:
         super().__init__(params=params, train_set=train_set)
-        # It is made with objective none. LightGBM would reset that once more before the first update, and fails in
-        # doing so if no feature can be split.
-        self._Booster__set_objective_to_none = True
+        keep_objective_none(self)
+        self._changed: dict[str, Any] = {}
+        self._own_names: set[str] = set()
 
     def follow(self, trainer: Trainer) -> None:
         """Show this run."""
         self._trainer = trainer
+        self._own_names = set(vars(self))
+
+    def hand_over(self, finished: ABCBooster) -> None:
+        """Give the finished model what callbacks have left here: attributes, and parameters they have changed."""
+        finished.params.update(self._changed)
+        for name, value in vars(self).items():
+            if name not in self._own_names:
+                setattr(finished, name, value)
 
     def stock(self) -> lgb.Booster:
         """Return the model of the rounds so far as a stock Booster."""
         from abc_plugins.lgbm.exporting import finish
 
+        trainer = self._run()
+        finished = finish(trainer.model(), best_round=0, layout=trainer.params.options.layout)
+        self.hand_over(finished)
+        return finished
+
+    def _run(self) -> Trainer:
         if self._trainer is None:
             raise RuntimeError("The run has not started.")
-        return finish(self._trainer.model(), best_round=0, layout=self._trainer.params.options.layout)
+        return self._trainer
+
+    def __deepcopy__(self, *_memo: Any) -> lgb.Booster:
+        return self.stock()
+
+    def __reduce__(self) -> Any:
+        return self.stock().__reduce__()
 
     def round_pairs(self) -> list[list[tuple[int, int]]]:
         """Classes (plus, minus) of the trees of every round of this run, in their order in the finished model."""
@@ -46,6 +182,27 @@ class LiveBooster(lgb.Booster):
     def current_iteration(self) -> int:
         """Count the rounds done."""
         return 0 if self._trainer is None else self._trainer.n_rounds
+
+    def reset_parameter(self, params: dict[str, Any]) -> LiveBooster:
+        """Change parameters from the next round on."""
+        super().reset_parameter(params)
+        self._changed.update(params)
+        return self
+
+    def eval_train(self, feval: Any = None) -> list[Any]:
+        """Evaluate the training set."""
+        return self._run().evaluate_set(self._run().train, feval)
+
+    def eval_valid(self, feval: Any = None) -> list[Any]:
+        """Evaluate the validation sets."""
+        return [result for data in self._run().valid for result in self._run().evaluate_set(data, feval)]
+
+    def eval(self, data: lgb.Dataset, name: str, feval: Any = None) -> list[Any]:
+        """Evaluate one of the data sets of the run under a name."""
+        known = [one for one in (self._run().train, *self._run().valid) if one.data is data]
+        if not known:
+            fail("data", type(data).__name__, "the training set or a validation set of the run that goes on")
+        return self._run().evaluate_set(known[0], feval, name)
 
     def predict(self, *args: Any, **kwargs: Any) -> Any:
         """Predict with the rounds so far."""

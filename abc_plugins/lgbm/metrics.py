@@ -50,14 +50,14 @@ class Metric(NamedTuple):
 
 
 def parse_metrics(metric: Any, *, top_k: int, auc_mu_weights: Sequence[float] | None, n_classes: int) -> list[Metric]:
-    """Translate LightGBM's parameter `metric`: None is the objective's own, a string may hold several.
+    """Translate LightGBM's parameter `metric`: None and [] are the objective's own, a string may hold several.
 
     Raises
     ------
     ValueError
         For a metric that is not one of LightGBM's multi-class metrics.
     """
-    given = [metric] if metric is None or isinstance(metric, str) else list(metric)
+    given = [metric] if metric is None or isinstance(metric, str) else list(metric) or [None]
     names: list[str] = []
     for text in given:
         for name in ("",) if text is None else (part.strip() for part in str(text).split(",")):
@@ -90,31 +90,62 @@ def multi_error(data: Evaluated, top_k: int = 1) -> float:
 
 
 def auc_mu(data: Evaluated, class_weights: Floats) -> float:
-    """AUC mu of Kleiman and Page (2019): the average over pairs of classes of the AUC of their separation."""
+    """AUC mu of Kleiman and Page (2019): the average over pairs of classes of the AUC of their separation.
+
+    A pair (i, j) is separated by `factor * (separation[i] - separation[j])`. The pairs of one i are ranked together.
+    """
     n_classes = data.scores.shape[0]
-    weights = np.ones(data.labels.size) if data.weights is None else data.weights
-    members = [np.flatnonzero(data.labels == k) for k in range(n_classes)]
+    by_class = np.argsort(data.labels, kind="stable")
+    labels = data.labels[by_class]
+    weights = np.ones(labels.size) if data.weights is None else data.weights[by_class]
+    starts = np.searchsorted(labels, np.arange(n_classes + 1))
+    # What all classes have in common does not matter. Without it, default weights leave the scores as they are.
+    separation = (class_weights - class_weights.max(axis=0)) @ data.scores[:, by_class]
+    own = np.diag(class_weights)
+    factors = own[:, None] - class_weights.T - class_weights + own
     total = 0.0
-    for i in range(n_classes):
-        for j in range(i + 1, n_classes):
-            direction = class_weights[i] - class_weights[j]
-            direction = (direction[i] - direction[j]) * direction
-            used = np.flatnonzero(direction)
-            first = direction[used] @ data.scores[np.ix_(used, members[i])]
-            second = direction[used] @ data.scores[np.ix_(used, members[j])]
-            total += _auc(first, weights[members[i]], second, weights[members[j]])
+    for i in range(n_classes - 1):
+        first, later = slice(starts[i], starts[i + 1]), slice(starts[i + 1], None)
+        factor, other = factors[i, i + 1 :], labels[later]
+        ahead = factor[:, None] * (separation[i, first] - separation[i + 1 :, first])
+        behind = factors[i, other] * (separation[i, later] - separation[other, starts[i + 1] + np.arange(other.size)])
+        total += _auc_of_groups(ahead, weights[first], behind, weights[later], other - i - 1)
     return 2.0 * total / (n_classes * (n_classes - 1.0))
 
 
-def _auc(first: Floats, first_weights: Floats, second: Floats, second_weights: Floats) -> float:
-    """Share of pairs with first > second, ties counting half; nan if a class is empty, as in LightGBM."""
-    if not first.size or not second.size:
-        return float("nan")
-    order = np.argsort(second)
-    cumulated = np.concatenate(([0.0], np.cumsum(second_weights[order])))
-    below = cumulated[np.searchsorted(second[order], first, side="left")]
-    not_above = cumulated[np.searchsorted(second[order], first, side="right")]
-    return float(first_weights @ (0.5 * (below + not_above)) / (first_weights.sum() * cumulated[-1]))
+def _auc_of_groups(
+    first: Floats, first_weights: Floats, second: Floats, second_weights: Floats, group: AnyArray
+) -> float:
+    """Sum over groups of the share of pairs with first > second, ties counting half.
+
+    Parameters
+    ----------
+    first : array of shape (n_groups, n_first)
+    first_weights : array of shape (n_first,)
+    second, second_weights, group : arrays of shape (n_second,)
+
+    Returns
+    -------
+    total : float
+        nan if a group has nothing to compare, as in LightGBM.
+    """
+    n_groups, n_first = first.shape
+    groups = np.concatenate([np.repeat(np.arange(n_groups), n_first), group])
+    values = np.concatenate([first.ravel(), second])
+    order = np.lexsort((values, groups))
+    groups, values = groups[order], values[order]
+    weights_ahead = np.concatenate([np.tile(first_weights, n_groups), np.zeros(second.size)])[order]
+    weights_behind = np.concatenate([np.zeros(first.size), second_weights])[order]
+    passed = np.concatenate([[0.0], np.cumsum(weights_behind)])
+    is_new = np.concatenate([[True], (np.diff(values) != 0.0) | (np.diff(groups) != 0)])
+    begins = np.append(np.flatnonzero(is_new), values.size)
+    tie = np.cumsum(is_new) - 1
+    before_group = passed[np.searchsorted(groups, np.arange(n_groups))]
+    below = 0.5 * (passed[begins[tie]] + passed[begins[tie + 1]]) - before_group[groups]
+    wins = np.bincount(groups, weights_ahead * below, minlength=n_groups)
+    with np.errstate(invalid="ignore"):
+        pairs = first_weights.sum() * np.bincount(group, second_weights, minlength=n_groups)
+        return float((wins / pairs).sum())
 
 
 def _auc_mu_matrix(auc_mu_weights: Sequence[float] | None, n_classes: int) -> Floats:

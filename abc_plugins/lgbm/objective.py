@@ -16,6 +16,7 @@ from abc_plugins.core.runtime.checks import check_integer, fail
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC, RoundPlan
 from abc_plugins.lgbm.exporting import finish
+from abc_plugins.lgbm.internals import get_predictor
 from abc_plugins.lgbm.lightgbm_grower import LightGBMGrower, class_labels
 from abc_plugins.lgbm.params import ABCOptions, TrainingParams
 from abc_plugins.lgbm.text import TaggedTree, TreeText, is_stump, leaf_values, read_model, scaled
@@ -156,7 +157,7 @@ class ABCObjective:
             fail("num_class", self._params.n_classes, f"the booster's number of classes, {sums.shape[1]}")
         self._buffer = sums.base
         self._sums = np.array(sums.T)
-        predictor = train_data._predictor
+        predictor = get_predictor(train_data)
         self._n_initial = 0 if predictor is None else predictor.current_iteration()
         schedule = self._params.options.schedule(self._params.n_classes)
         for _ in range(self._n_initial):

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-from lightgbm.basic import _ConfigAliases
 
 from abc_plugins.core.driver import LeafStep
 from abc_plugins.core.runtime.checks import check_choice, check_flag, check_integer, check_real, fail
 from abc_plugins.core.runtime.parallel import available_cores
 from abc_plugins.core.schedule import BaseClassSchedule, check_search
+from abc_plugins.lgbm.internals import aliases, log_warning
 from abc_plugins.lgbm.metrics import Metric, parse_metrics
 
 LEAF_CLIP = 4.0
@@ -28,6 +27,7 @@ _MAIN_NAMES = (
     *("multi_error_top_k", "auc_mu_weights", "first_metric_only", "early_stopping_min_delta", "verbosity"),
     *("cat_smooth", "cat_l2", "min_data_per_group", "learning_rate", "lambda_l1", "lambda_l2", "max_cat_to_onehot"),
 )
+_RENAMED = ("objective", "num_iterations", "early_stopping_round")  # by lightgbm.train itself
 
 
 @dataclass(frozen=True)
@@ -57,19 +57,36 @@ class ABCOptions:
         return BaseClassSchedule(n_classes, search=self.search, gap=self.gap, warmup=self.warmup)
 
 
-def main_names(params: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Copy the parameters, with the main name in place of an alias for all that matter here.
+def main_names(params: Mapping[str, Any] | None, names: Sequence[str] = _MAIN_NAMES) -> dict[str, Any]:
+    """Copy the parameters, with the main name in place of an alias for those in `names`.
 
-    Where LightGBM is given several names for one parameter it prefers the main one, and so does this.
+    Of several names for one parameter the one counts that counts in LightGBM: the main one, else the shortest.
     """
     if params is not None and not isinstance(params, Mapping):
         fail("params", type(params).__name__, "a dict, or None", TypeError)
     named = {} if params is None else dict(params)
-    for main in _MAIN_NAMES:
-        values = [named.pop(alias) for alias in [main, *sorted(_ConfigAliases.get(main) - {main})] if alias in named]
+    for main in names:
+        values = [named.pop(alias) for alias in aliases(main) if alias in named]
         if values:
             named[main] = copy.deepcopy(values[0])
     return named
+
+
+def whole_number(name: str, value: Any, minimum: int | None = None) -> int:
+    """Return a parameter as an int; LightGBM takes numbers as text, too, as they stand in its .conf files."""
+    if isinstance(value, str) and value.strip().lstrip("+-").isdigit():
+        value = int(value)
+    return check_integer(name, value, minimum=minimum)
+
+
+def count_rounds(params: Mapping[str, Any] | None, num_boost_round: Any) -> int:
+    """Find the number of rounds, for which the parameters count more than the argument; warn where they disagree."""
+    given = {} if params is None else {name: params[name] for name in aliases("num_iterations") if name in params}
+    n_rounds = whole_number("num_boost_round", next(iter(given.values()), num_boost_round), minimum=1)
+    if len(set(given.values())) > 1:
+        values = ", ".join(f"{name}={value}" for name, value in given.items())
+        log_warning(f"Found conflicting values for num_iterations in params: {values}. {n_rounds} rounds will be done.")
+    return n_rounds
 
 
 @dataclass(frozen=True)
@@ -80,23 +97,30 @@ class TrainingParams:
     ----------
     given : dict
         The caller's parameters under their main names.
+    named : dict
+        The caller's parameters under the caller's names, but for those that `lightgbm.train` renames.
     n_classes : int
     options : ABCOptions
     metrics : list of Metric
     """
 
     given: dict[str, Any]
+    named: dict[str, Any]
     n_classes: int
     options: ABCOptions
     metrics: list[Metric]
 
     @classmethod
-    def check(cls, params: Mapping[str, Any] | None, options: ABCOptions, n_classes: int) -> TrainingParams:
+    def check(
+        cls, params: Mapping[str, Any] | None, options: ABCOptions, n_classes: int, n_rounds: int = 100
+    ) -> TrainingParams:
         """Refuse what cannot be right with an adaptive base class, by name and with the reason."""
         given = main_names(params)
         _refuse(given, options)
         options.schedule(n_classes)
-        return cls(given, n_classes, options, _metrics(given, n_classes))
+        named = main_names(params, _RENAMED)
+        given["num_iterations"] = named["num_iterations"] = n_rounds
+        return cls(given, named, n_classes, options, _metrics(given, n_classes))
 
     @property
     def grower(self) -> dict[str, Any]:
@@ -104,18 +128,17 @@ class TrainingParams:
         clip = self.options.leaf_clip or 0.0
         if self.options.leaf_values == "sequential":
             clip = 0.0  # the clip is for the renewed values
-        return {
-            "max_delta_step": clip,
-            **self.given,
-            "objective": "none",
-            "metric": "None",
-            "num_class": self.n_classes,
-        }
+        own = {"objective": "none", "metric": "None", "num_class": self.n_classes}
+        if "max_delta_step" not in self.given:
+            own["max_delta_step"] = clip
+        return {**_without(self.named, own), **own}
 
     @property
     def stock(self) -> dict[str, Any]:
         """Parameters of the finished model, which is a multiclass model like any other."""
-        return {**self.given, "objective": "multiclass", "num_class": self.n_classes}
+        return {**self.named, "objective": "multiclass"} | (
+            {} if "num_class" in self.given else {"num_class": self.n_classes}
+        )
 
     @property
     def n_threads(self) -> int:
@@ -145,13 +168,19 @@ def find_n_classes(params: Mapping[str, Any] | None, labels_max: float) -> int:
     given = main_names(params)
     if "num_class" not in given:
         return max(int(labels_max) + 1, 2)
-    return check_integer("num_class", given["num_class"], minimum=2)
+    return whole_number("num_class", given["num_class"], minimum=2)
+
+
+def _without(params: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Leave out parameters, whatever they are called."""
+    left_out = {alias for name in names for alias in aliases(name)}
+    return {name: value for name, value in params.items() if name not in left_out}
 
 
 def _metrics(given: Mapping[str, Any], n_classes: int) -> list[Metric]:
     return parse_metrics(
         given.get("metric"),
-        top_k=check_integer("multi_error_top_k", given.get("multi_error_top_k", 1), minimum=1),
+        top_k=whole_number("multi_error_top_k", given.get("multi_error_top_k", 1), minimum=1),
         auc_mu_weights=given.get("auc_mu_weights"),
         n_classes=n_classes,
     )
@@ -163,7 +192,7 @@ def _refuse(given: Mapping[str, Any], options: ABCOptions) -> None:
     boosting = given.get("boosting", "gbdt")
     if boosting in ("dart", "rf", "random_forest"):
         fail("boosting", boosting, "'gbdt' or 'goss': DART and random forests rescale the trees of earlier rounds")
-    if check_integer("num_machines", given.get("num_machines", 1), minimum=1) > 1 or given.get("machines"):
+    if whole_number("num_machines", given.get("num_machines", 1), minimum=1) > 1 or given.get("machines"):
         several = given.get("machines") or given.get("num_machines")
         fail("num_machines", several, "1: machines that cannot add up their losses would choose different base classes")
     if any(given.get("monotone_constraints") or ()):

@@ -153,8 +153,8 @@ NO_TREE = tree_text(
         "num_cat": 0,
         **dict.fromkeys(_LIST_KEYS, ""),
         "leaf_value": 0,
-        "leaf_weight": 0,
-        "leaf_count": 0,
+        "leaf_weight": 1,
+        "leaf_count": 1,  # explanations divide by it
         "is_linear": 0,
         "shrinkage": 1,
     }

@@ -9,7 +9,6 @@ from typing import Any
 
 import lightgbm as lgb
 import numpy as np
-from lightgbm import basic
 
 from abc_plugins.core.additions import LeafFinder, add_trees, gather_additions
 from abc_plugins.core.driver import ABCScores
@@ -18,6 +17,7 @@ from abc_plugins.core.pairs import Pair, classic_pairs, pairs_of_base
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC, RoundPlan
+from abc_plugins.lgbm.internals import eval_result
 from abc_plugins.lgbm.lightgbm_grower import Grown, LightGBMGrower, ScoredSet
 from abc_plugins.lgbm.metrics import Evaluated
 from abc_plugins.lgbm.params import TrainingParams
@@ -221,25 +221,34 @@ class Trainer:
 
     def evaluate(self, feval: Sequence[EvalFunction], *, with_train: bool) -> list[Any]:
         """Evaluate as lightgbm does: the training set first if it is wanted, built-in metrics before `feval`."""
-        results = []
-        for data in ([self.train] if with_train else []) + self.valid:
-            evaluated = self.evaluated(data)
-            for metric in self.params.metrics:
-                results.append(eval_result(data.name, metric.name, metric.value(evaluated), metric.maximize))
-            for function in feval:
-                returned = function(evaluated.probabilities.T.copy(order="F"), data.data)
-                for name, value, maximize in returned if isinstance(returned, list) else [returned]:
-                    results.append(eval_result(data.name, name, value, maximize))
+        sets = ([self.train] if with_train else []) + self.valid
+        return [result for data in sets for result in self.evaluate_set(data, feval)]
+
+    def evaluate_set(
+        self, data: ScoredSet, feval: EvalFunction | Sequence[EvalFunction] | None, name: str | None = None
+    ) -> list[Any]:
+        """Evaluate one data set, under its own name or another."""
+        name = data.name if name is None else name
+        evaluated = self.evaluated(data)
+        results = [eval_result(name, m.name, m.value(evaluated), m.maximize) for m in self.params.metrics]
+        for function in [feval] if callable(feval) else feval or ():
+            returned = function(evaluated.probabilities.T.copy(order="F"), data.data)
+            for metric, value, maximize in returned if isinstance(returned, list) else [returned]:
+                results.append(eval_result(name, metric, value, maximize))
         return results
 
     def evaluated(self, data: ScoredSet) -> Evaluated:
         """Scores and probabilities of a data set as they are now."""
         if data is self.train:
-            return Evaluated(self.state.scores, self.state.probabilities, data.labels, data.weights)
+            return Evaluated(self.scores(data), self.state.probabilities, data.labels, data.weights)
         probabilities = np.empty_like(data.scores)
         weights = np.ones(data.labels.size) if data.weights is None else data.weights
         update_probabilities(data.scores, data.labels, weights, probabilities, self.workers)
         return Evaluated(data.scores, probabilities, data.labels, data.weights)
+
+    def scores(self, data: ScoredSet) -> Floats:
+        """Scores of a data set as they are now, shape (n_classes, n_samples)."""
+        return self.state.scores if data is self.train else data.scores
 
     def close(self) -> None:
         """End the threads."""
@@ -252,9 +261,3 @@ def _find_leaves(finders: Sequence[LeafFinder], rows: Sequence[int], additions: 
     for finder, row, found in zip(finders, rows, leaf_ids, strict=True):
         finder.find(additions[row], found)
     return leaf_ids
-
-
-def eval_result(*fields: Any) -> Any:
-    """Write a result as LightGBM's callbacks expect it: data set, metric, value, whether to maximise (, deviation)."""
-    record = getattr(basic, "EvalResult", None)  # plain tuples before LightGBM 4.7
-    return record(*fields) if record else fields

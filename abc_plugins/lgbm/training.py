@@ -11,13 +11,28 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 from lightgbm import callback as lgb_callback
-from lightgbm.basic import _InnerPredictor
 
-from abc_plugins.core.runtime.checks import check_integer, fail
+from abc_plugins.core.runtime.checks import fail
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.lgbm.exporting import finish
-from abc_plugins.lgbm.live import LiveBooster
-from abc_plugins.lgbm.params import LEAF_CLIP, ABCOptions, TrainingParams, find_n_classes, main_names
+from abc_plugins.lgbm.internals import (
+    Predictor,
+    is_constructed,
+    predictor_of,
+    restore_params,
+    set_predictor,
+    update_params,
+)
+from abc_plugins.lgbm.live import KeptBooster, LiveBooster
+from abc_plugins.lgbm.params import (
+    LEAF_CLIP,
+    ABCOptions,
+    TrainingParams,
+    count_rounds,
+    find_n_classes,
+    main_names,
+    whole_number,
+)
 from abc_plugins.lgbm.trainer import EvalFunction, Trainer
 
 Callback = Callable[[lgb_callback.CallbackEnv], Any]
@@ -107,8 +122,8 @@ def train(
             keep_training_booster,
             callbacks,
         )
-    checked = TrainingParams.check(params, options, n_classes)
-    n_rounds = check_integer("num_boost_round", named.get("num_iterations", num_boost_round), minimum=1)
+    n_rounds = count_rounds(params, num_boost_round)
+    checked = TrainingParams.check(params, options, n_classes, n_rounds)
     predictor, bases = initial_model(init_model, checked)
     booster, with_train = make_booster(checked, train_set, valid_sets, valid_names, predictor)
     trainer = Trainer(checked, booster, bases)
@@ -119,10 +134,12 @@ def train(
         )
     finally:
         trainer.close()
-    finished = finish(trainer.model(), best_round=best_round, layout=options.layout)
+    finished = finish(trainer.model(), best_round=best_round, layout=options.layout, keep_later=keep_training_booster)
     finished.best_score = _best_score(best_results)
     if keep_training_booster:
-        return _with_data(finished, trainer)
+        sets = [(data.name, data.data, trainer.scores(data).T) for data in (trainer.train, *trainer.valid)]
+        finished = KeptBooster(finished, checked.stock, sets[0], sets[1:])
+    booster.hand_over(finished)
     return finished
 
 
@@ -140,7 +157,7 @@ def check_datasets(train_set: Any, valid_sets: Any) -> None:
 def _check_labels_and_weights(data: lgb.Dataset) -> None:
     """Refuse what LightGBM takes without a word: no label and NaN as class 0, and any weights."""
     in_memory = data.data is not None and not isinstance(data.data, str | Path)
-    if data.label is None and data._handle is None and data.used_indices is None and in_memory:
+    if data.label is None and not is_constructed(data) and data.used_indices is None and in_memory:
         fail("label", None, "a class index for every row of a Dataset")
     if data.label is not None and np.isnan(np.asarray(data.label, dtype=np.float64)).any():
         fail("label", "NaN", "a class index for every row of a Dataset")
@@ -173,7 +190,7 @@ def count_classes(params: dict[str, Any] | None, train_set: lgb.Dataset) -> int:
     if "num_class" in named:
         return find_n_classes(params, 0.0)
     data_params = {name: value for name, value in named.items() if name not in ("objective", "metric")}
-    train_set._update_params(data_params).construct()
+    update_params(train_set, data_params).construct()
     return find_n_classes(params, float(train_set.get_field("label").max(initial=0.0)))
 
 
@@ -185,16 +202,13 @@ def _train_two_classes(named: dict[str, Any], *arguments: Any) -> lgb.Booster:
 
 def initial_model(
     init_model: str | Path | lgb.Booster | None, params: TrainingParams
-) -> tuple[_InnerPredictor | None, list[int]]:
+) -> tuple[Predictor | None, list[int]]:
     """Make LightGBM's predictor of the initial model, and find the bases of its rounds."""
     if init_model is None:
         return None, []
-    if isinstance(init_model, lgb.Booster):
-        predictor = _InnerPredictor.from_booster(booster=init_model, pred_parameter=params.stock)
-    elif isinstance(init_model, str | Path):
-        predictor = _InnerPredictor.from_model_file(model_file=init_model, pred_parameter=params.stock)
-    else:
+    if not isinstance(init_model, lgb.Booster | str | Path):
         fail("init_model", init_model, "a path, a lightgbm.Booster or None", TypeError)
+    predictor = predictor_of(init_model, params.stock)
     if predictor.num_class != params.n_classes:
         fail("init_model", f"a model of {predictor.num_class} classes", f"a model of {params.n_classes} classes")
     info = getattr(init_model, "abc_info", None)
@@ -207,7 +221,7 @@ def make_booster(
     train_set: lgb.Dataset,
     valid_sets: list[lgb.Dataset] | lgb.Dataset | None,
     valid_names: list[str] | str | None,
-    predictor: _InnerPredictor | None,
+    predictor: Predictor | None,
 ) -> tuple[LiveBooster, bool]:
     """Make the booster that grows the trees, with the data sets tied together as lightgbm.train does it.
 
@@ -218,7 +232,7 @@ def make_booster(
         Whether the training set is among the validation sets.
     """
     names = [valid_names] if isinstance(valid_names, str) else list(valid_names or [])
-    train_set._update_params(params.grower)._set_predictor(predictor)
+    set_predictor(update_params(train_set, params.grower), predictor)
     train_name, others = "training", []
     datasets = listed(valid_sets)
     for i, data in enumerate(datasets):
@@ -226,7 +240,7 @@ def make_booster(
         if data is train_set:
             train_name = name or "training"
         else:
-            data._update_params(params.grower).set_reference(train_set)
+            update_params(data, params.grower).set_reference(train_set)
             others.append((data, name or f"valid_{i}"))
     try:
         booster = LiveBooster(params=params.grower, train_set=train_set)
@@ -235,7 +249,7 @@ def make_booster(
             booster.add_valid(data, name)
     finally:
         for data in (train_set, *(data for data, _ in others)):
-            data._reverse_update_params()
+            restore_params(data)
     booster.best_iteration = 0
     return booster, any(data is train_set for data in datasets)
 
@@ -289,8 +303,9 @@ def sorted_callbacks(
     for i, function in enumerate(functions):
         function.__dict__.setdefault("order", i - len(functions))
     given = params.given
-    rounds = given.get("early_stopping_round")
-    if rounds is not None and check_integer("early_stopping_round", rounds) > 0:
+    given_rounds = given.get("early_stopping_round")
+    rounds = 0 if given_rounds is None else whole_number("early_stopping_round", given_rounds)
+    if rounds > 0:
         functions.append(
             lgb.early_stopping(
                 rounds,
@@ -309,18 +324,3 @@ def _best_score(results: Sequence[Any]) -> dict[str, Any]:
     for data_name, metric_name, value, *_ in results:
         scores[data_name][metric_name] = value
     return scores
-
-
-def _with_data(finished: lgb.Booster, trainer: Trainer) -> lgb.Booster:
-    """Give the finished model its data back: a Booster on the training set, started from the model's own scores."""
-    predictor = _InnerPredictor.from_booster(booster=finished, pred_parameter=trainer.params.stock)
-    for data, scores in [(trainer.train.data, trainer.state.scores), *((d.data, d.scores) for d in trainer.valid)]:
-        data.set_init_score(scores.T)
-        data._predictor = predictor
-    booster = lgb.Booster(params=trainer.params.stock, train_set=trainer.train.data)
-    booster.set_train_data_name(trainer.train.name)
-    for data in trainer.valid:
-        booster.add_valid(data.data, data.name)
-    for name in ("best_iteration", "best_score", "abc_info"):
-        setattr(booster, name, getattr(finished, name))
-    return booster

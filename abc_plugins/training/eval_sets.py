@@ -141,7 +141,7 @@ def make_eval_set(
     codes: Integers,
     weights: Floats | None,
     classes: AnyArray,
-    start: Floats | None = None,
+    given_scores: Floats | None = None,
 ) -> EvalSet:
     """Make an evaluation set of samples that have been read."""
     return EvalSet(
@@ -152,7 +152,7 @@ def make_eval_set(
         weights=np.ones(codes.size) if weights is None else weights,
         scores=np.zeros((codes.size, classes.size)),
         classes=classes,
-        start=start,
+        given_scores=given_scores,
     )
 
 

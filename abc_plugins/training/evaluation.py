@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from abc_plugins.core.directional.leaf_vectors import LEAST_PROBABILITY, ProbabilityRows
 from abc_plugins.core.losses import mean_loss
 from abc_plugins.core.model.ensemble import FlatTrees
-from abc_plugins.core.model.predicting import add_tree_scores
+from abc_plugins.core.model.predicting import add_tree_scores, find_value_rows
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.core.runtime.parallel import Workers
@@ -39,10 +40,11 @@ class EvalSet:
         Class indices of the labels.
     weights : array of float64, shape (n_samples,)
     scores : array of float64, shape (n_samples, n_classes)
+        Not up to date after `keep_probabilities`.
     classes : array of shape (n_classes,)
         Labels of all classes, those that these samples lack included.
-    start : array of shape (n_samples, n_classes) or None
-        Scores before the first round; None: those of the model.
+    given_scores : array of shape (n_samples, n_classes) or None
+        Scores before the first round; None: those that a model starts with.
     """
 
     name: str
@@ -52,11 +54,59 @@ class EvalSet:
     weights: Floats
     scores: Floats
     classes: AnyArray
-    start: Floats | None = None
+    given_scores: Floats | None = None
+    _rows: ProbabilityRows | None = None
+
+    def start(self, scores: Floats, max_leaves: int | None, workers: Workers) -> None:
+        """Set the scores before the first round, shape (n_classes,), unless the samples have their own.
+
+        With `max_leaves`, the most leaves of a tree, probabilities are kept in place of scores: trees that move all
+        classes change them with one exponential per leaf and class.
+        """
+        self.scores[:] = scores if self.given_scores is None else self.given_scores
+        self._rows = None
+        if max_leaves is not None:
+            self.X = np.ascontiguousarray(self.X, dtype=np.float64)
+            self._rows = ProbabilityRows(self.codes, self.weights, softmax(self.scores[:1])[0], max_leaves, workers)
+            if self.given_scores is not None:
+                self._rows.set_probabilities(np.maximum(softmax(self.scores), LEAST_PROBABILITY))
+
+    @property
+    def state(self) -> Floats:
+        """Scores or probabilities, whichever are kept: all that the rounds so far have left."""
+        return self.scores if self._rows is None else self._rows.probabilities
+
+    def set_state(self, state: Floats) -> None:
+        """Go on from what `state` was, after `start`."""
+        if self._rows is None:
+            self.scores[:] = state
+        else:
+            self._rows.set_probabilities(state)
 
     def add_round(self, trees: FlatTrees, workers: Workers) -> None:
-        """Add the trees of one round to the scores."""
-        add_tree_scores(self.X, trees, 0, 1, self.scores, workers)
+        """Add the trees of one round."""
+        if self._rows is None:
+            add_tree_scores(self.X, trees, 0, 1, self.scores, workers)
+            return
+        for t in range(trees.n_trees):
+            classes = trees.classes[trees.class_start[t] : trees.class_start[t + 1]]
+            values = trees.values[trees.value_start[t] : trees.value_start[t + 1]].reshape(-1, classes.size)
+            if classes.size < self.classes.size:
+                moved = np.zeros((len(values), self.classes.size))
+                moved[:, classes] = values
+                values = moved
+            self._rows.move_by(find_value_rows(self.X, trees, t, workers), values)
+
+    @property
+    def probabilities(self) -> Floats:
+        """Class probabilities, shape (n_samples, n_classes)."""
+        return softmax(self.scores) if self._rows is None else self._rows.probabilities
+
+    def log_loss(self) -> float:
+        """Weighted mean of the log loss."""
+        if self._rows is None:
+            return float(mean_loss(self.scores, self.codes, self.weights))
+        return self._rows.loss() / float(self.weights.sum())
 
 
 def softmax(scores: Floats) -> Floats:
@@ -77,9 +127,11 @@ class Metrics:
 
     def __init__(self, eval_metric: Any) -> None:
         several = isinstance(eval_metric, list | tuple)
-        # The same metric under two names is one.
-        resolved = dict.fromkeys(_resolve(metric) for metric in (eval_metric if several else [eval_metric]))
-        self._metrics = list(resolved)
+        # The same metric under two names is one. It is reported under the name that the user gave it.
+        self._names: dict[str | MetricFunction, Any] = {}
+        for metric in eval_metric if several else [eval_metric]:
+            self._names.setdefault(_resolve(metric), metric)
+        self._metrics = list(self._names)
         if not self._metrics:
             fail("eval_metric", eval_metric, "at least one metric")
         self.higher_is_better: dict[str, bool] = {}
@@ -87,9 +139,10 @@ class Metrics:
     def evaluate(self, eval_set: EvalSet) -> list[tuple[str, float]]:
         """Name and value of every metric on one evaluation set."""
         results: list[tuple[str, float]] = []
-        proba = None if self._metrics == [_LOG_LOSS] else softmax(eval_set.scores)
+        proba = None if self._metrics == [_LOG_LOSS] else eval_set.probabilities
         for metric in self._metrics:
             name, value, higher = _evaluate(metric, eval_set, proba)
+            name = self._names[metric] if isinstance(metric, str) else name
             if any(name == earlier for earlier, _ in results):
                 fail("eval_metric", f"two functions that call it {name!r}", "metrics with different names")
             self.higher_is_better[name] = higher
@@ -117,7 +170,7 @@ def _resolve(metric: Any) -> str | MetricFunction:
 def _evaluate(metric: str | MetricFunction, eval_set: EvalSet, proba: Floats | None) -> tuple[str, float, bool]:
     """Name and value of a metric, and whether higher is better; `proba` is None if none needs it."""
     if metric == _LOG_LOSS:
-        return _LOG_LOSS, float(mean_loss(eval_set.scores, eval_set.codes, eval_set.weights)), False
+        return _LOG_LOSS, eval_set.log_loss(), False
     assert proba is not None
     if isinstance(metric, str):
         found = find_metric(metric)

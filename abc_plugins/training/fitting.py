@@ -150,7 +150,8 @@ class Fit:
             booster.train_loss = before.train_loss_[:n_rounds].tolist()
             for eval_set in data.eval_sets:
                 scores = model.raw_scores(eval_set.X, workers)
-                eval_set.start = scores if eval_set.start is None else scores + eval_set.start
+                given = eval_set.given_scores
+                eval_set.given_scores = scores if given is None else scores + given
         scores = model.raw_scores(data.X, workers)
         booster.go_on_from(model, bases, scores if data.start is None else scores + data.start)
         return booster

@@ -120,10 +120,10 @@ class Resumption:
         try:
             restore_booster(context.booster, self.checkpoint)
             for index, eval_set in enumerate(eval_sets):
-                scores = self.checkpoint.arrays.get(f"{_EVAL_SCORES}{index}")
-                if scores is None or scores.shape != eval_set.scores.shape or not np.isfinite(scores).all():
+                state = self.checkpoint.arrays.get(f"{_EVAL_SCORES}{index}")
+                if state is None or state.shape != eval_set.scores.shape or not np.isfinite(state).all():
                     raise ModelFormatError(f"the scores of {eval_set.name} are missing or of the wrong shape.")
-                eval_set.scores[:] = scores
+                eval_set.set_state(state)
             self._check_metrics(eval_sets, metrics)
         except ModelFormatError as error:
             raise self._invalid(error) from error
@@ -242,7 +242,7 @@ class RunCheckpoints:
             trees=booster.model.flat(),
             arrays={
                 **booster.get_state(),
-                **{f"{_EVAL_SCORES}{index}": eval_set.scores for index, eval_set in enumerate(self.data.eval_sets)},
+                **{f"{_EVAL_SCORES}{index}": eval_set.state for index, eval_set in enumerate(self.data.eval_sets)},
             },
         )
         if path is None:

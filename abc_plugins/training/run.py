@@ -67,7 +67,7 @@ def train(
     )
     hooks = CallbackList(callbacks)
     for eval_set in eval_sets:
-        eval_set.scores[:] = booster.model.start_scores if eval_set.start is None else eval_set.start
+        eval_set.start(booster.model.start_scores, booster.most_leaves, workers)
     if checkpoints is not None:
         checkpoints.begin(context, metrics, hooks)
     started = time.perf_counter() - context.seconds

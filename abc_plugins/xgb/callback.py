@@ -7,6 +7,7 @@ from typing import Any
 from xgboost import Booster
 from xgboost.callback import TrainingCallback
 
+from abc_plugins.xgb.internals import exchange_boosters
 from abc_plugins.xgb.live import LiveBooster
 from abc_plugins.xgb.settings import LEAF_CLIP, ABCSettings, adaptive_base_makes_sense
 
@@ -60,11 +61,7 @@ class ABCBoost(TrainingCallback):
 
     def before_training(self, model: Any) -> Any:
         """Let a `LiveBooster` take the place of XGBoost's booster, or of the booster of every fold."""
-        if isinstance(model, Booster):
-            return self._live(model)
-        for fold in model.cvfolds:
-            fold.bst = self._live(fold.bst)
-        return model
+        return exchange_boosters(model, self._live)
 
     def _live(self, booster: Booster) -> Booster:
         return LiveBooster(booster, self.settings) if adaptive_base_makes_sense(booster) else booster

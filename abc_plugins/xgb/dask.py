@@ -124,8 +124,10 @@ class ABCDaskXGBClassifier(ABCEstimator, DaskXGBClassifier):
 
     Attributes
     ----------
-    base_classes_ : list of int
+    base_classes_ : array of int, shape (n_rounds,)
         Base class of every round, -1 for a classic round.
+    best_iteration_ : int
+        Number of rounds that predictions use; `best_iteration` of XGBoost is an index, one less.
     """
 
     def fit(

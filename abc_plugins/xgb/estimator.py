@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 from xgboost import XGBClassifier
 
+from abc_plugins.core.runtime.arrays import AnyArray
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.data.fitcheck import check_fit_arguments
 from abc_plugins.xgb.callback import ABCBoost
@@ -49,9 +51,18 @@ class ABCEstimator:
         return {name: value for name, value in params.items() if name not in OWN_PARAMETERS}
 
     @property
-    def base_classes_(self) -> list[int]:
+    def base_classes_(self) -> AnyArray:
         """Base class of every round as an index into `classes_`; -1 is a classic round."""
-        return base_classes(self.get_booster())  # type: ignore[attr-defined]
+        return np.array(base_classes(self.get_booster()), dtype=np.int64)  # type: ignore[attr-defined]
+
+    @property
+    def best_iteration_(self) -> int:
+        """Number of rounds that predictions use: those up to the best one with early stopping, else all.
+
+        XGBoost's own `best_iteration` is the index of that round, one less, and exists with early stopping only.
+        """
+        booster = self.get_booster()  # type: ignore[attr-defined]
+        return booster.num_boosted_rounds() if booster.attr("best_iteration") is None else booster.best_iteration + 1
 
     @contextmanager
     def _abc_training(self) -> Iterator[None]:
@@ -82,8 +93,10 @@ class ABCXGBClassifier(ABCEstimator, XGBClassifier):
 
     Attributes
     ----------
-    base_classes_ : list of int
+    base_classes_ : array of int, shape (n_rounds,)
         Base class of every round, -1 for a classic round.
+    best_iteration_ : int
+        Number of rounds that predictions use; `best_iteration` of XGBoost is an index, one less.
 
     Examples
     --------

@@ -16,6 +16,7 @@ from xgboost import Booster
 
 from abc_plugins.core.pairs import Pair
 from abc_plugins.core.schedule import CLASSIC
+from abc_plugins.xgb.internals import changed_copy
 from abc_plugins.xgb.trees import Document, TreeBytes, read_trees
 from abc_plugins.xgb.ubjson import Encoded, decode, encode
 from abc_plugins.xgb.xgboost_grower import read_model
@@ -68,12 +69,7 @@ def extend_model(
 
 def with_model(booster: Booster, document: Document) -> Booster:
     """Return a booster with the parameters of `booster` and the model of `document`."""
-    state = booster.__getstate__()
-    serialised = decode(state["handle"], {"trees": read_trees})
-    state["handle"] = encode(serialised | {"Model": document})
-    result = Booster.__new__(Booster)
-    result.__setstate__(state)
-    return result
+    return changed_copy(booster, lambda state: encode(decode(state, {"trees": read_trees}) | {"Model": document}))
 
 
 def base_classes(booster: Booster) -> list[int]:

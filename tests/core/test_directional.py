@@ -105,11 +105,12 @@ def test_chunks_of_rows_make_no_difference_to_threads(monkeypatch):
     from abc_plugins.core.directional import leaf_vectors
 
     monkeypatch.setattr(leaf_vectors, "_ROWS_PER_CHUNK", 256)
+    monkeypatch.setattr(leaf_vectors, "_ROWS_FOR_ONE_THREAD", 1000)
     data = make_data(4, 1500, 5, seed=2)
     values = []
     for n_threads in (1, 3):
         booster, _ = make(data, 4, settings_with(trees_per_round=2), n_threads)
-        assert not booster._rows.is_one_chunk
+        assert not booster._rows.is_for_one_thread
         run(booster, 4)
         values.append(booster.model.flat().values)
     np.testing.assert_array_equal(*values)

@@ -42,7 +42,7 @@ def test_it_is_train(data):
     assert model.feature_importances_.tolist() == booster.abc_info["split_importance"]
     assert model.n_estimators_ == model.n_iter_ == 10
     assert model.best_iteration_ == 0
-    assert type(model.booster_) is lgb.Booster
+    assert isinstance(model.booster_, lgb.Booster)
     assert model.objective_ == "multiclass"
 
 
@@ -62,8 +62,8 @@ def test_eval_set_and_early_stopping(data):
     assert list(model.evals_result_) == ["fit", "held out"]
     assert list(model.evals_result_["held out"]) == ["multi_error", "multi_logloss", "mean"]
     best = model.best_iteration_
-    assert 0 < best < len(model.base_classes_) < 200
-    assert model.n_estimators_ == best
+    assert 0 < best < len(model.evals_result_["fit"]["mean"]) < 200
+    assert model.n_estimators_ == len(model.base_classes_) == best
     error = (model.predict(X_valid) != LABELS[y_valid]).mean()
     assert model.evals_result_["held out"]["multi_error"][best - 1] == pytest.approx(error)
     assert model.best_score_["held out"]["multi_error"] == pytest.approx(error)

@@ -64,8 +64,15 @@ def test_names():
     def names(metric):
         return [m.name for m in parse_metrics(metric, top_k=1, auc_mu_weights=None, n_classes=3)]
 
-    assert names(None) == names("") == names("softmax") == names(["multiclass", "multi_logloss"]) == ["multi_logloss"]
-    assert names("None") == names(["None"]) == names([]) == []
+    assert (
+        names(None)
+        == names([])
+        == names("")
+        == names("softmax")
+        == names(["multiclass", "multi_logloss"])
+        == ["multi_logloss"]
+    )
+    assert names("None") == names(["None"]) == []
     assert names("auc_mu, multi_error") == ["auc_mu", "multi_error"]
     with pytest.raises(ValueError, match=r"metric must be one of .*got 'auc'"):
         names("auc")

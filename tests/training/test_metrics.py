@@ -52,6 +52,14 @@ def test_metrics_by_name(name, weighted):
     assert evaluated.higher_is_better == {name: name not in ("logloss", "error", "brier")}
 
 
+def test_results_have_the_names_that_the_user_gave():
+    of = make_set(False)
+    evaluated = Metrics(["multi_logloss", "logloss", "merror", "macro_f1"])
+    values, plain = dict(evaluated.evaluate(of)), dict(Metrics(["logloss", "error", "f1_macro"]).evaluate(of))
+    assert list(values) == ["multi_logloss", "merror", "macro_f1"] == list(evaluated.higher_is_better)
+    assert list(values.values()) == list(plain.values())
+
+
 def test_two_classes_have_the_usual_area():
     of = make_set(True, n_classes=2)
     ((_, value),) = Metrics("auc").evaluate(of)

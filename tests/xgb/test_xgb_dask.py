@@ -138,7 +138,7 @@ def test_classifier(client, data):
     expected = train_here(PARAMS | {"learning_rate": None}, xgboost.DMatrix(X, y), 6, verbose_eval=False, **SCHEDULE)
     probabilities = model.predict_proba(spread(client, X_test, [0, 300, N])).compute()
     assert np.abs(probabilities - expected.predict(xgboost.DMatrix(X_test))).max() < 1e-4
-    assert model.base_classes_ == base_classes(expected)
+    assert model.base_classes_.tolist() == base_classes(expected)
     assert model.callbacks is None
     assert len(model.evals_result()["validation_0"]["mlogloss"]) == 6
     predicted = model.predict(spread(client, X_test, [0, 300, N])).compute()

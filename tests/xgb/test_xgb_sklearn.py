@@ -55,8 +55,9 @@ def test_it_is_train_with_xgboosts_estimator_around_it(data):
         verbose_eval=False,
     )
     assert np.array_equal(model.predict_proba(X), booster.predict(xgboost.DMatrix(X)))
-    assert model.base_classes_ == base_classes(booster)
+    assert model.base_classes_.tolist() == base_classes(booster)
     assert model.score(X, y) > 0.9
+    assert model.best_iteration_ == 8
     assert model.callbacks is None
     assert type(model.get_booster()) is xgboost.Booster
 
@@ -80,6 +81,7 @@ def test_early_stopping_predicts_with_the_best_round(data):
     model.fit(X[:150], noisy[:150], eval_set=[(X[150:], noisy[150:])], verbose=False)
     losses = model.evals_result()["validation_0"]["mlogloss"]
     assert model.best_iteration == int(np.argmin(losses)) < 190
+    assert model.best_iteration_ == model.best_iteration + 1 < len(model.base_classes_)
     probabilities = model.predict_proba(X[150:])
     assert -np.log(probabilities[np.arange(150), noisy[150:]]).mean() == pytest.approx(min(losses), abs=1e-5)
 
@@ -94,7 +96,7 @@ def test_stock_estimators_load_the_model(data, tmp_path):
         assert np.array_equal(loaded.predict_proba(X), model.predict_proba(X))
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(again.predict(X), model.predict(X))
-    assert again.base_classes_ == model.base_classes_
+    assert again.base_classes_.tolist() == model.base_classes_.tolist()
 
 
 def test_it_works_in_searches_and_pipelines(data):
@@ -113,7 +115,7 @@ def test_weights_and_continuation(data):
     assert weighted.predict_proba(X)[:, 1].sum() > plain.predict_proba(X)[:, 1].sum()
     longer = ABCXGBClassifier(**SMALL).fit(X, y, xgb_model=plain)
     assert len(longer.base_classes_) == 16
-    assert longer.base_classes_[:8] == plain.base_classes_
+    assert longer.base_classes_[:8].tolist() == plain.base_classes_.tolist()
 
 
 def test_two_classes_are_left_to_xgboost(data):

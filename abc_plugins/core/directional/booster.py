@@ -51,6 +51,8 @@ class DirectionalBooster:
         Trees grown so far; candidates of a search, which are grown no further than their root, are not counted.
     guarded_rounds : int
         Rounds whose step the guard has shortened or replaced.
+    most_leaves : int
+        No tree has more leaves; all of them move all classes.
     """
 
     def __init__(self, data: TrainingData, settings: Settings, workers: Workers) -> None:
@@ -73,8 +75,8 @@ class DirectionalBooster:
         self._data, self._settings, self._workers = data, settings, workers
         self._grower = RoundGrower(data, settings, workers)
         start = np.exp(start_scores - start_scores.max())
-        max_leaves = (self._grower.max_nodes + 1) // 2
-        self._rows = ProbabilityRows(data.labels, data.weights, start / start.sum(), max_leaves, workers)
+        self.most_leaves = (self._grower.max_nodes + 1) // 2
+        self._rows = ProbabilityRows(data.labels, data.weights, start / start.sum(), self.most_leaves, workers)
         self._rules = VectorRules(
             factor=(n_classes - 1) / n_classes,
             reg_lambda=settings.leaf_reg_lambda,
@@ -147,12 +149,14 @@ class DirectionalBooster:
             for t in range(first, last):
                 leaves, n_leaves = self._grower.number_leaves(t)
                 only = t if plan.is_classic else ALL_CLASSES
-                vectors.append(self._rows.set_leaf_vectors(leaves, n_leaves, self._data.weights, self._rules, only))
+                vectors.append(
+                    self._rows.set_leaf_vectors(leaves, n_leaves, self._data.weights, self._rules, only, alone=alone)
+                )
 
         # One thread sets leaf vectors while the others grow the next trees, unless all are needed for it.
-        alongside = set_vectors if self._rows.is_one_chunk else None
-        self._grower.grow_along(self._z, self._h, sample, self.model.n_rounds, in_order=alongside)
-        if alongside is None:
+        alone = self._rows.is_for_one_thread
+        self._grower.grow_along(self._z, self._h, sample, self.model.n_rounds, in_order=set_vectors if alone else None)
+        if not alone:
             set_vectors(0, n_trees)
         return vectors
 

@@ -19,6 +19,7 @@ import numpy as np
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.jit import kernel, part_of_kernel, summing_kernel
 from abc_plugins.core.runtime.parallel import Workers
+from abc_plugins.core.runtime.vectors import LANES, add_newton_terms, moments, multiply_row, scale_row
 
 LEAST_PROBABILITY = 1e-290
 _UNLIKELY = 1e-100
@@ -28,16 +29,16 @@ ALL_CLASSES = -1
 _LARGEST_EXPONENT = 300.0
 """A larger step, up or down, could leave the range of a float64."""
 
-_LANES = 4
-"""Rows of probabilities have a multiple of so many entries: whole vector registers."""
-
 _HESSIAN_ENTRIES = 2**22
 _FEWEST_HESSIANS = 256
 """A mean Hessian is made of so many products, but of no fewer samples than that."""
 
 _MOST_CHUNKS = 16
-_ROWS_PER_CHUNK = 2**14
+_ROWS_PER_CHUNK = 2**12
 """Sums over the samples are made chunk by chunk; which chunks there are does not depend on the number of threads."""
+
+_ROWS_FOR_ONE_THREAD = 2**15
+"""With fewer samples than that, one thread sets the leaf vectors of a tree while others grow the next ones."""
 
 
 class VectorRules(NamedTuple):
@@ -81,8 +82,10 @@ class ProbabilityRows:
     def __init__(self, labels: Integers, weights: Floats, start: Floats, max_leaves: int, workers: Workers) -> None:
         self._labels, self._weights, self._workers = labels, weights, workers
         self._n_classes = start.size
-        width = -(-start.size // _LANES) * _LANES
+        width = -(-start.size // LANES) * LANES
+        self._width = width
         self._rows = np.empty((labels.size, width))
+        self._flat_rows = self._rows.reshape(-1)
         self._start = np.full(width, LEAST_PROBABILITY)
         self._start[: start.size] = np.maximum(start, LEAST_PROBABILITY)
         n_chunks = max(1, min(_MOST_CHUNKS, labels.size // _ROWS_PER_CHUNK))
@@ -90,6 +93,7 @@ class ProbabilityRows:
         self._sums = np.empty((n_chunks, max_leaves, 2, width))
         # The tree that has yet to act on the rows: the leaf of every sample, and what leaves multiply rows by.
         self._growth = np.ones((max_leaves, width))
+        self._flat_growth = self._growth.reshape(-1)
         self._waiting: AnyArray = np.empty(0, dtype=np.uint16)
         self._over_chunks(self._fill)
 
@@ -108,25 +112,36 @@ class ProbabilityRows:
         self._rows[:, : self._n_classes] = probabilities
 
     @property
-    def is_one_chunk(self) -> bool:
-        """Whether a pass over the rows is the work of a single thread."""
-        return len(self._bounds) == 2
+    def is_for_one_thread(self) -> bool:
+        """Whether a pass over the rows is better done by one thread, while others have something else to do."""
+        return self._labels.size < _ROWS_FOR_ONE_THREAD
 
-    def _over_chunks(self, work: Callable[[int, int, int], None]) -> None:
-        """Call `work(chunk, first, last)` for every chunk of samples."""
-        chunks = range(len(self._bounds) - 1)
-        self._workers.over_items(
-            chunks, lambda chunk, _thread: work(chunk, self._bounds[chunk], self._bounds[chunk + 1])
-        )
+    def _over_chunks(self, work: Callable[[int, int, int], None], *, alone: bool = False) -> None:
+        """Call `work(chunk, first, last)` for every chunk of samples, with all threads unless `alone`."""
+        bounds = list(enumerate(zip(self._bounds[:-1], self._bounds[1:], strict=True)))
+        if alone:
+            for chunk, (first, last) in bounds:
+                work(chunk, first, last)
+        else:
+            self._workers.over_items(bounds, lambda item, _thread: work(item[0], *item[1]))
 
     def _settle(self) -> None:
         """Let the tree that waits act on the rows."""
-        if self._waiting.size:
-            self._over_chunks(lambda _chunk, first, last: _move(self._rows, self._growth, self._waiting, first, last))
-            self._waiting = self._waiting[:0]
+        waiting = self._waiting
+        if waiting.size:
+            rows, growth, width = self._flat_rows, self._flat_growth, self._width
+            self._over_chunks(lambda _chunk, first, last: _move(rows, growth, waiting, width, first, last))
+            self._waiting = waiting[:0]
 
     def set_leaf_vectors(
-        self, leaves: AnyArray, n_leaves: int, weights: Floats, rules: VectorRules, only: int = ALL_CLASSES
+        self,
+        leaves: AnyArray,
+        n_leaves: int,
+        weights: Floats,
+        rules: VectorRules,
+        only: int = ALL_CLASSES,
+        *,
+        alone: bool = False,
     ) -> Floats:
         """Leaf vectors of the next tree, from the probabilities that the trees before it left.
 
@@ -140,6 +155,8 @@ class ProbabilityRows:
         rules : VectorRules
         only : int, default=ALL_CLASSES
             The one class that a classic tree moves.
+        alone : bool, default=False
+            Use the calling thread alone.
 
         Returns
         -------
@@ -148,10 +165,21 @@ class ProbabilityRows:
         waiting = self._waiting
 
         def add_up(chunk: int, first: int, last: int) -> None:
-            sums = self._sums[chunk, :n_leaves]
-            _sum_leaves(self._rows, self._labels, weights, waiting, self._growth, leaves, sums, first, last)
+            sums = self._sums[chunk, :n_leaves].reshape(-1)
+            _sum_leaves(
+                self._flat_rows,
+                self._labels,
+                weights,
+                waiting,
+                self._flat_growth,
+                leaves,
+                sums,
+                self._width,
+                first,
+                last,
+            )
 
-        self._over_chunks(add_up)
+        self._over_chunks(add_up, alone=alone)
         sums = self._sums[:, :n_leaves]
         sums = sums[0] if sums.shape[0] == 1 else sums.sum(axis=0)
         values = np.empty((n_leaves, self._n_classes))
@@ -179,6 +207,11 @@ class ProbabilityRows:
         _add_up_hessians(self._rows, self._weights, step, hessian)
         return hessian
 
+    def loss(self) -> float:
+        """Total weighted log loss."""
+        none = np.empty((0, self._labels.size))
+        return self.derive(np.empty((0, self._n_classes)), none, none)
+
     def derive(self, directions: Floats, z: Floats, h: Floats) -> float:
         """Derivatives along directions of class space.
 
@@ -200,8 +233,9 @@ class ProbabilityRows:
 
         def derive_chunk(chunk: int, first: int, last: int) -> None:
             losses[chunk] = _derive(
-                self._rows, self._labels, self._weights, waiting, self._growth, padded, z, h, first, last
-            )
+                self._flat_rows, self._labels, self._weights, waiting, self._flat_growth, padded.reshape(-1), z, h,
+                self._width, first, last,
+            )  # fmt: skip
 
         self._over_chunks(derive_chunk)
         self._waiting = self._waiting[:0]
@@ -209,41 +243,30 @@ class ProbabilityRows:
 
 
 @part_of_kernel
-def _move_row(row, growth):
-    """Multiply a row of probabilities by `growth`, and normalise it."""
-    total = 0.0
-    for k in range(row.size):
-        product = row[k] * growth[k]
-        row[k] = product
-        total += product
-    scale = 1.0 / total
-    for k in range(row.size):
-        row[k] = max(row[k] * scale, LEAST_PROBABILITY)
+def _move_row(rows, at, growth, leaf, width):
+    """Multiply a row of probabilities by the growth of a leaf, and normalise it."""
+    total = multiply_row(rows, at, growth, width * leaf, width)
+    scale_row(rows, at, 1.0 / total, LEAST_PROBABILITY, width)
 
 
-@summing_kernel
-def _move(rows, growth, waiting, first, last):
+@kernel
+def _move(rows, growth, waiting, width, first, last):
     """Let a tree act on the samples first..last - 1."""
     for i in range(first, last):
-        _move_row(rows[i], growth[waiting[i]])
+        _move_row(rows, width * i, growth, waiting[i], width)
 
 
-@summing_kernel
-def _sum_leaves(rows, labels, weights, waiting, growth, leaves, sums, first, last):
+@kernel
+def _sum_leaves(rows, labels, weights, waiting, growth, leaves, sums, width, first, last):
     """Let the tree before act on the samples first..last - 1, and sum r - p and p (1 - p) in every leaf."""
-    sums[:] = 0.0
+    for entry in range(sums.size):
+        sums[entry] = 0.0
     for i in range(first, last):
-        row = rows[i]
+        at, of_leaf = width * i, 2 * width * leaves[i]
         if waiting.size > 0:
-            _move_row(row, growth[waiting[i]])
-        weight = weights[i]
-        residuals = sums[leaves[i], 0]
-        curvatures = sums[leaves[i], 1]
-        for k in range(row.size):
-            p = row[k]
-            residuals[k] -= weight * p
-            curvatures[k] += weight * p * (1.0 - p)
-        residuals[labels[i]] += weight
+            _move_row(rows, at, growth, waiting[i], width)
+        add_newton_terms(rows, at, weights[i], sums, of_leaf, width)
+        sums[of_leaf + labels[i]] += weights[i]
 
 
 @summing_kernel
@@ -299,34 +322,26 @@ def _set_growth(values, growth):
             growth[leaf, k] = np.exp(values[leaf, k])
 
 
-@summing_kernel
-def _derive(rows, labels, weights, waiting, growth, directions, z, h, first, last):
+@kernel
+def _derive(rows, labels, weights, waiting, growth, directions, z, h, width, first, last):
     """Let the tree before act on the samples first..last - 1; their loss, and derivatives along the directions."""
     loss = 0.0
     likelihood = 1.0  # of samples of weight 1, since the last logarithm: one for many of them
     for i in range(first, last):
-        row = rows[i]
+        at, label, weight = width * i, labels[i], weights[i]
         if waiting.size > 0:
-            _move_row(row, growth[waiting[i]])
-        weight, label = weights[i], labels[i]
-        if weight == 1.0 and row[label] > _UNLIKELY:
-            likelihood *= row[label]
+            _move_row(rows, at, growth, waiting[i], width)
+        p = rows[at + label]
+        if weight == 1.0 and p > _UNLIKELY:
+            likelihood *= p
             if likelihood < _UNLIKELY:
                 loss -= np.log(likelihood)
                 likelihood = 1.0
         else:
-            loss -= weight * np.log(row[label])
-        for t in range(directions.shape[0]):
+            loss -= weight * np.log(p)
+        for t in range(z.shape[0]):
             # In units of v - v[label], which loses no digits where the label is almost certain.
-            direction = directions[t]
-            at_label = direction[label]
-            mean = 0.0
-            square = 0.0
-            for k in range(row.size):
-                difference = direction[k] - at_label
-                product = row[k] * difference
-                mean += product
-                square += product * difference
+            mean, square = moments(rows, at, directions, width * t, directions[width * t + label], width)
             z[t, i] = -weight * mean
             h[t, i] = weight * max(square - mean * mean, 0.0)
     return loss - np.log(likelihood)

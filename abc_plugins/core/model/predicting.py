@@ -139,6 +139,14 @@ def find_leaves(X: AnyArray, trees: FlatTrees, workers: Workers) -> Integers:
     return leaves
 
 
+def find_value_rows(X: AnyArray, trees: FlatTrees, t: int, workers: Workers) -> AnyArray:
+    """For tree `t` the row of its values that every row of `X` reaches, array of uint16, shape (n_samples,)."""
+    nodes = Nodes(*map(trees.__getattribute__, Nodes._fields))
+    found = np.empty(X.shape[0], dtype=np.uint16)
+    workers.over_rows(X.shape[0], partial(_find_value_rows, nodes, t, X, found))
+    return found
+
+
 def _make_plan(nodes: Nodes, first_tree: int, last_tree: int) -> Plan:
     first_node, last_node = nodes.node_start[first_tree], nodes.node_start[last_tree]
     feature = nodes.feature[first_node:last_node]
@@ -175,24 +183,60 @@ def _is_in_set(sets, first_word, x, missing_left):
 
 @kernel
 def _walk_blocks(nodes, first_tree, last_tree, X, scores, first_block, last_block):
-    """Add trees first_tree..last_tree to the scores of some blocks of rows, walking down row by row."""
+    """Add trees first_tree..last_tree to the scores of some blocks of rows, without a plan."""
+    leaves = np.empty(ROWS_PER_BLOCK, dtype=np.int64)
     for block in range(first_block, last_block):
         start = block * ROWS_PER_BLOCK
-        stop = min(start + ROWS_PER_BLOCK, X.shape[0])
+        n = min(ROWS_PER_BLOCK, X.shape[0] - start)
         for t in range(first_tree, last_tree):
-            first = nodes.class_start[t]
-            width = nodes.class_start[t + 1] - first
-            is_full = width == scores.shape[1] and width > 2
-            for i in range(start, stop):
-                row = _walk_down(nodes, t, X, i)
-                if is_full:  # all classes, in their order
-                    value = nodes.value_start[t] + row * width
-                    leaf = nodes.values[value : value + width]
-                    sums = scores[i]
-                    for k in range(sums.size):
-                        sums[k] += leaf[k]
-                else:
-                    _add_values(nodes, t, row, scores, i)
+            _go_down(nodes, t, X, start, n, leaves)
+            _add_leaves(nodes, t, leaves, n, start, scores)
+
+
+@kernel
+def _find_value_rows(nodes, t, X, found, first_block, last_block):
+    """Write the rows of values that some blocks of rows reach in one tree."""
+    leaves = np.empty(ROWS_PER_BLOCK, dtype=np.int64)
+    for block in range(first_block, last_block):
+        start = block * ROWS_PER_BLOCK
+        n = min(ROWS_PER_BLOCK, X.shape[0] - start)
+        _go_down(nodes, t, X, start, n, leaves)
+        for i in range(n):
+            found[start + i] = leaves[i]
+
+
+@kernel
+def _go_down(nodes, t, X, start, n, leaves):
+    """Rows of the values of the leaves that the rows start..start + n - 1 reach in one tree."""
+    root = nodes.node_start[t]
+    # To find out whether a tree is symmetric takes as long as some rows take to walk down.
+    depth = _symmetric_depth(nodes, root, nodes.node_start[t + 1] - root) if n >= _FEWEST_ROWS else -1
+    if depth >= 0:
+        _look_up_rows(nodes, t, depth, X[start : start + n], leaves)
+    else:
+        for i in range(n):
+            leaves[i] = _walk_down(nodes, t, X, start + i)
+
+
+@part_of_kernel
+def _look_up_rows(nodes, t, depth, X, leaves):
+    """Rows of the values of the leaves that rows reach in a symmetric tree."""
+    for i in range(X.shape[0]):
+        leaves[i] = 0
+    for level in range(depth):
+        node = nodes.node_start[t] + 2**level - 1
+        feature, threshold, missing_left = nodes.feature[node], nodes.threshold[node], nodes.missing_left[node]
+        if nodes.left_set[node] >= 0:
+            first_word = nodes.set_start[t] + 4 * nodes.left_set[node]
+            for i in range(X.shape[0]):
+                is_left = _is_in_set(nodes.sets, first_word, X[i, feature], missing_left)
+                leaves[i] = 2 * leaves[i] + 1 - is_left
+        elif missing_left:  # a comparison with NaN is false
+            for i in range(X.shape[0]):
+                leaves[i] = 2 * leaves[i] + (X[i, feature] > threshold)
+        else:
+            for i in range(X.shape[0]):
+                leaves[i] = 2 * leaves[i] + 1 - (X[i, feature] <= threshold)
 
 
 @kernel

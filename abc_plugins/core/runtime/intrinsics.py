@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils, types
 from numba.extending import intrinsic
+
+from abc_plugins.core.runtime.numba_internals import cgutils, types
 
 _INT32 = ir.IntType(32)
 _PAIR = ir.VectorType(ir.IntType(64), 2)

@@ -15,6 +15,8 @@ from typing import Any
 
 import numba
 
+from abc_plugins.core.runtime.numba_internals import cache_folder, stamp_cache, watch_compilation
+
 Kernel = Callable[..., Any]
 
 compiled_kernels: list[str] = []
@@ -50,7 +52,7 @@ def _cached(dispatcher: Any) -> Kernel:
     # Without a folder that can be written to - next to the source, NUMBA_CACHE_DIR or the user's cache - there is none.
     with contextlib.suppress(RuntimeError):
         dispatcher.enable_caching()
-        _invalidate_on_any_source_change(dispatcher._cache._cache_file)
+        stamp_cache(dispatcher, _STAMP)  # Numba itself does not look at the kernels that a kernel calls
     _tell_of_compilation(dispatcher)
     return dispatcher
 
@@ -70,38 +72,16 @@ def kernel_of(part: Kernel) -> Kernel:
 
 def _tell_of_compilation(dispatcher: Any) -> None:
     """Say so once if kernels are not in the cache: the user is about to wait."""
-    cache = dispatcher._cache
-    load_overload = cache.load_overload
+    folder = cache_folder(dispatcher)
 
-    def load_or_tell(signature: Any, target_context: Any) -> Any:
-        found = load_overload(signature, target_context)
-        if found is None:
-            if not compiled_kernels:
-                _logger.warning(
-                    "Compiling the kernels, which takes about half a minute: %s.",
-                    f"once, they are kept in {cache.cache_path}"
-                    if cache.cache_path
-                    else "in every process, as there is no folder to keep them in (set NUMBA_CACHE_DIR)",
-                )
-            compiled_kernels.append(dispatcher.py_func.__name__)
-        return found
+    def tell() -> None:
+        if not compiled_kernels:
+            _logger.warning(
+                "Compiling the kernels, which takes about half a minute: %s.",
+                f"once, they are kept in {folder}"
+                if folder
+                else "in every process, as there is no folder to keep them in (set NUMBA_CACHE_DIR)",
+            )
+        compiled_kernels.append(dispatcher.py_func.__name__)
 
-    cache.load_overload = load_or_tell
-
-
-def _invalidate_on_any_source_change(cache_file: Any) -> None:
-    """Invalidate a cache file of Numba's when any source file of `abc_plugins.core` changes.
-
-    By itself it notices a change of the kernel's own file, but not of the kernels it calls from other files. And its
-    index cannot be read at all once a class has gone that an argument of the older version was of.
-    """
-    cache_file._source_stamp = (cache_file._source_stamp, _STAMP)
-    load_index = cache_file._load_index
-
-    def load_index_if_readable() -> Any:
-        try:
-            return load_index()
-        except Exception:  # whatever is wrong with it: compile, and write a new one
-            return {}
-
-    cache_file._load_index = load_index_if_readable
+    watch_compilation(dispatcher, tell)

@@ -1,0 +1,157 @@
+"""Loops over rows of float64 as vector instructions.
+
+LLVM turns a loop into vector instructions of 16 numbers at a time, and does what is left one by one: all of it, where
+rows are short. Rows here have a multiple of `LANES` numbers, and everything is done `LANES` at a time.
+
+Arrays are C-contiguous and of one dimension; `at` is where a row begins. Nothing is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+LANES = 4
+"""Numbers of a vector: rows have a multiple of so many."""
+
+_DOUBLE = ir.DoubleType()
+_VECTOR = ir.VectorType(_DOUBLE, LANES)
+_INT32 = ir.IntType(32)
+
+
+def _constant(value: float) -> Any:
+    return ir.Constant(_VECTOR, [value] * LANES)
+
+
+def _spread(builder: Any, value: Any) -> Any:
+    """A vector of one number."""
+    first = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), value, _INT32(0))
+    lanes = ir.Constant(ir.VectorType(_INT32, LANES), [0] * LANES)
+    return builder.shuffle_vector(first, ir.Constant(_VECTOR, ir.Undefined), lanes)
+
+
+def _total(builder: Any, vector: Any) -> Any:
+    """The sum of the numbers of a vector, neighbours first."""
+    parts = [builder.extract_element(vector, _INT32(lane)) for lane in range(LANES)]
+    while len(parts) > 1:
+        parts = [builder.fadd(parts[i], parts[i + 1]) for i in range(0, len(parts), 2)]
+    return parts[0]
+
+
+class _Row:
+    """A row of an array, `LANES` numbers at a time."""
+
+    def __init__(self, context: Any, builder: Any, kind: Any, array: Any, at: Any) -> None:
+        self._builder = builder
+        data = context.make_array(kind)(context, builder, array).data
+        self._start = builder.gep(data, [at])
+
+    def _pointer(self, k: Any) -> Any:
+        return self._builder.bitcast(self._builder.gep(self._start, [k]), _VECTOR.as_pointer())
+
+    def load(self, k: Any) -> Any:
+        return self._builder.load(self._pointer(k), align=8)
+
+    def store(self, k: Any, vector: Any) -> None:
+        self._builder.store(vector, self._pointer(k), align=8)
+
+
+def _for_vectors(builder: Any, width: Any, body: Callable[[Any], None]) -> None:
+    """Call `body(k)` for every multiple k of `LANES` below the width of a row."""
+    with cgutils.for_range(builder, builder.udiv(width, width.type(LANES))) as loop:
+        body(builder.mul(loop.index, width.type(LANES)))
+
+
+@intrinsic
+def multiply_row(typing_context: Any, rows: Any, at: Any, factors: Any, factors_at: Any, width: Any) -> Any:  # noqa: ARG001
+    """Multiply a row by another one; return the sum of the products."""
+    signature = types.float64(rows, types.int64, factors, types.int64, types.int64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        row = _Row(context, builder, signature.args[0], arguments[0], arguments[1])
+        factor = _Row(context, builder, signature.args[2], arguments[2], arguments[3])
+        total = cgutils.alloca_once_value(builder, _constant(0.0))
+
+        def multiply(k: Any) -> None:
+            product = builder.fmul(row.load(k), factor.load(k))
+            row.store(k, product)
+            builder.store(builder.fadd(builder.load(total), product), total)
+
+        _for_vectors(builder, arguments[4], multiply)
+        return _total(builder, builder.load(total))
+
+    return signature, generate
+
+
+@intrinsic
+def scale_row(typing_context: Any, rows: Any, at: Any, scale: Any, least: Any, width: Any) -> Any:  # noqa: ARG001
+    """Multiply a row by a number, and raise what is smaller to `least`."""
+    signature = types.void(rows, types.int64, types.float64, types.float64, types.int64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        row = _Row(context, builder, signature.args[0], arguments[0], arguments[1])
+        scale, least = _spread(builder, arguments[2]), _spread(builder, arguments[3])
+
+        def multiply(k: Any) -> None:
+            scaled = builder.fmul(row.load(k), scale)
+            row.store(k, builder.select(builder.fcmp_ordered(">", scaled, least), scaled, least))
+
+        _for_vectors(builder, arguments[4], multiply)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def add_newton_terms(typing_context: Any, rows: Any, at: Any, weight: Any, sums: Any, sums_at: Any, width: Any) -> Any:  # noqa: ARG001
+    """For a row p subtract w p from a row of `sums`, and add w p (1 - p) to the next one."""
+    signature = types.void(rows, types.int64, types.float64, sums, types.int64, types.int64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        row = _Row(context, builder, signature.args[0], arguments[0], arguments[1])
+        first = _Row(context, builder, signature.args[3], arguments[3], arguments[4])
+        next_at = builder.add(arguments[4], arguments[5])
+        second = _Row(context, builder, signature.args[3], arguments[3], next_at)
+        weight = _spread(builder, arguments[2])
+
+        def add(k: Any) -> None:
+            p = row.load(k)
+            weighted = builder.fmul(weight, p)
+            first.store(k, builder.fsub(first.load(k), weighted))
+            curvature = builder.fmul(weighted, builder.fsub(_constant(1.0), p))
+            second.store(k, builder.fadd(second.load(k), curvature))
+
+        _for_vectors(builder, arguments[5], add)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def moments(typing_context: Any, rows: Any, at: Any, values: Any, values_at: Any, origin: Any, width: Any) -> Any:  # noqa: ARG001
+    """For rows p and v return sum p (v - origin) and sum p (v - origin)**2."""
+    signature = types.containers.UniTuple(types.float64, 2)(
+        rows, types.int64, values, types.int64, types.float64, types.int64
+    )
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        row = _Row(context, builder, signature.args[0], arguments[0], arguments[1])
+        value = _Row(context, builder, signature.args[2], arguments[2], arguments[3])
+        origin = _spread(builder, arguments[4])
+        totals = [cgutils.alloca_once_value(builder, _constant(0.0)) for _ in range(2)]
+
+        def add(k: Any) -> None:
+            difference = builder.fsub(value.load(k), origin)
+            first = builder.fmul(row.load(k), difference)
+            for total, term in zip(totals, (first, builder.fmul(first, difference)), strict=True):
+                builder.store(builder.fadd(builder.load(total), term), total)
+
+        _for_vectors(builder, arguments[5], add)
+        results = [_total(builder, builder.load(total)) for total in totals]
+        return context.make_tuple(builder, signature.return_type, results)
+
+    return signature, generate
