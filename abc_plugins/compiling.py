@@ -65,9 +65,10 @@ def _use_all_kernels() -> None:
     for X in (dense, sparse):
         for options in _KINDS:
             model = ABCBoostClassifier(**options, n_estimators=20, warmup=1, search=2, gap=1, subsample=0.5, n_jobs=1)
-            model.fit(X, y, eval_set=[(X, y)])
+            model.fit(X, y, 1 + y, eval_set=[(X, y)])  # weights that differ
             model.predict(X)
             model.predict(X[:1])
+            model.apply(X)
     many = random.normal(size=(ROWS_WORTH_A_TEAM + 1, 1))
     for options in _KINDS:
         # Steps so long that the guard gives them up and goes back to the probabilities before.

@@ -14,6 +14,7 @@ from abc_plugins.core.model.checkpoint import is_checkpoint, load_checkpoint
 from abc_plugins.core.model.ensemble import TreeEnsemble
 from abc_plugins.core.model.file import ModelFormatError, load, save
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
+from abc_plugins.core.settings import check_interactions
 from abc_plugins.data.categories import Categories, check_categorical_features, no_categories
 from abc_plugins.training.refitting import check_best_score, check_evaluations, check_temperature
 from abc_plugins.training.run import TrainingRun
@@ -143,6 +144,7 @@ def storable_params(classifier: ABCBoostClassifier, stacklevel: int) -> dict[str
     params = classifier.get_params()
     if params["categorical_features"] is not None:
         params["categorical_features"] = check_categorical_features(params["categorical_features"])  # plain values
+    params["interaction_constraints"] = check_interactions(params["interaction_constraints"])  # sets become lists
     live = {"eval_metric": not _is_plain_metric(params["eval_metric"]),
             "random_state": isinstance(params["random_state"], np.random.RandomState)}  # fmt: skip
     for name in (name for name, is_live in live.items() if is_live):

@@ -63,6 +63,12 @@ def test_more_groups_than_bits_of_a_word(make_data):
     assert len({branch for branch in found if len(branch) == 2}) > 20
 
 
+def test_a_model_with_constraints_is_saved(make_data, tmp_path):
+    data = make_data(3, 60, 4)
+    fit(data, "best-first", interaction_constraints=[{0, np.int64(2)}]).save_model(tmp_path / "model")
+    assert ABCBoostClassifier.load_model(tmp_path / "model").interaction_constraints == [[0, 2]]
+
+
 def test_constraints_by_name(make_data):
     data = make_data(3, 120, 4)
     table = pandas.DataFrame(data.X, columns=list("abcd"))
