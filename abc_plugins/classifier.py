@@ -55,7 +55,7 @@ class ABCBoostClassifier(FittedClassifier):
         for trees grown best-first (none).
     trees_per_round : int or None, default=None
         Directional trees grown side by side from the same probabilities (1, and from 8,192 samples on a quarter of the
-        number of classes, from 2 to 8).
+        number of classes, from 2 to 8, or from 4 to 8 where there are more than 32,768 samples).
     search : int or "all", default=1
         s: how many classes to try as base class in a search; how many directions to try for each directional tree, of
         which the one with the largest gain of the root is taken.

@@ -185,6 +185,7 @@ def test_search_takes_the_candidate_with_the_best_root():
 def test_trees_per_round_depend_on_the_data_alone():
     assert [default_trees_per_round(5000, 26), default_trees_per_round(10000, 3)] == [1, 2]
     assert [default_trees_per_round(10000, 26), default_trees_per_round(10000, 500)] == [6, 8]
+    assert [default_trees_per_round(40000, 7), default_trees_per_round(40000, 26)] == [4, 6]
 
 
 def test_the_guard_keeps_the_loss_from_rising():

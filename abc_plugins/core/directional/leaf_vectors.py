@@ -263,9 +263,10 @@ def _sum_leaves(rows, labels, weights, waiting, growth, leaves, sums, width, fir
         sums[entry] = 0.0
     for i in range(first, last):
         at, of_leaf = width * i, 2 * width * leaves[i]
+        scale = 1.0
         if waiting.size > 0:
-            _move_row(rows, at, growth, waiting[i], width)
-        add_newton_terms(rows, at, weights[i], sums, of_leaf, width)
+            scale = 1.0 / multiply_row(rows, at, growth, width * waiting[i], width)
+        add_newton_terms(rows, at, scale, LEAST_PROBABILITY, weights[i], sums, of_leaf, width)
         sums[of_leaf + labels[i]] += weights[i]
 
 

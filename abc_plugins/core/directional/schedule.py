@@ -26,6 +26,10 @@ from abc_plugins.core.schedule import CLASSIC, check_search
 
 _CLASSES_PER_TREE = 4
 _FEWEST_TREES, _MOST_TREES = 2, 8
+_FEWEST_OF_MANY_ROWS = 4
+_MANY_ROWS = 2**15
+"""With more samples a pass over all probabilities takes a third of the time of a tree: more trees share it."""
+
 _ROWS_WORTH_SEVERAL_TREES = 8192
 """With fewer samples a tree is grown before another thread has woken up, and trees grown one at a time learn a little
 more."""
@@ -41,7 +45,8 @@ def default_trees_per_round(n_samples: int, n_classes: int) -> int:
     """Trees of a round: one for few samples, else enough for several threads, and the more the more classes."""
     if n_samples < _ROWS_WORTH_SEVERAL_TREES:
         return 1
-    return max(_FEWEST_TREES, min(round(n_classes / _CLASSES_PER_TREE), _MOST_TREES))
+    fewest = _FEWEST_TREES if n_samples < _MANY_ROWS else _FEWEST_OF_MANY_ROWS
+    return max(fewest, min(round(n_classes / _CLASSES_PER_TREE), _MOST_TREES))
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,12 @@ def _total(builder: Any, vector: Any) -> Any:
     return parts[0]
 
 
+def _scaled(builder: Any, vector: Any, scale: Any, least: Any) -> Any:
+    """Multiply, and raise what is smaller to `least`."""
+    scaled = builder.fmul(vector, scale)
+    return builder.select(builder.fcmp_ordered(">", scaled, least), scaled, least)
+
+
 class _Row:
     """A row of an array, `LANES` numbers at a time."""
 
@@ -97,8 +103,7 @@ def scale_row(typing_context: Any, rows: Any, at: Any, scale: Any, least: Any, w
         scale, least = _spread(builder, arguments[2]), _spread(builder, arguments[3])
 
         def multiply(k: Any) -> None:
-            scaled = builder.fmul(row.load(k), scale)
-            row.store(k, builder.select(builder.fcmp_ordered(">", scaled, least), scaled, least))
+            row.store(k, _scaled(builder, row.load(k), scale, least))
 
         _for_vectors(builder, arguments[4], multiply)
         return context.get_dummy_value()
@@ -107,25 +112,39 @@ def scale_row(typing_context: Any, rows: Any, at: Any, scale: Any, least: Any, w
 
 
 @intrinsic
-def add_newton_terms(typing_context: Any, rows: Any, at: Any, weight: Any, sums: Any, sums_at: Any, width: Any) -> Any:  # noqa: ARG001
-    """For a row p subtract w p from a row of `sums`, and add w p (1 - p) to the next one."""
-    signature = types.void(rows, types.int64, types.float64, sums, types.int64, types.int64)
+def add_newton_terms(
+    typing_context: Any,  # noqa: ARG001
+    rows: Any,
+    at: Any,  # noqa: ARG001
+    scale: Any,  # noqa: ARG001
+    least: Any,  # noqa: ARG001
+    weight: Any,  # noqa: ARG001
+    sums: Any,
+    sums_at: Any,  # noqa: ARG001
+    width: Any,  # noqa: ARG001
+) -> Any:
+    """Scale a row to p as `scale_row` does; subtract w p from a row of `sums`, and add w p (1 - p) to the next one."""
+    number, index = types.float64, types.int64
+    signature = types.void(rows, index, number, number, number, sums, index, index)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         row = _Row(context, builder, signature.args[0], arguments[0], arguments[1])
-        first = _Row(context, builder, signature.args[3], arguments[3], arguments[4])
-        next_at = builder.add(arguments[4], arguments[5])
-        second = _Row(context, builder, signature.args[3], arguments[3], next_at)
-        weight = _spread(builder, arguments[2])
+        width = arguments[7]
+        first, second = (
+            _Row(context, builder, signature.args[5], arguments[5], place)
+            for place in (arguments[6], builder.add(arguments[6], width))
+        )
+        scale, least, weight = (_spread(builder, number) for number in arguments[2:5])
 
         def add(k: Any) -> None:
-            p = row.load(k)
+            p = _scaled(builder, row.load(k), scale, least)
+            row.store(k, p)
             weighted = builder.fmul(weight, p)
             first.store(k, builder.fsub(first.load(k), weighted))
             curvature = builder.fmul(weighted, builder.fsub(_constant(1.0), p))
             second.store(k, builder.fadd(second.load(k), curvature))
 
-        _for_vectors(builder, arguments[5], add)
+        _for_vectors(builder, width, add)
         return context.get_dummy_value()
 
     return signature, generate
