@@ -89,7 +89,7 @@ class Fit:
         stoppers = [] if self.stopping.patience is None else [early_stopping(self.stopping.patience)]
         binned = self._bin(data, workers)
         settings = settle(binned, self.settings, self.given.n_samples)
-        booster = self._make_booster(data, binned, settings, workers)
+        booster = self._make_booster(data, binned, settings, workers, self.resumption is not None)
         run = train(
             booster,
             self._n_before + settings.n_estimators,
@@ -113,7 +113,7 @@ class Fit:
         settings = settle(binned, replace(self.settings, tree_shape=plan.tree_shape), self.given.n_samples)
         is_resumed = self.resumption is not None and self.resumption.refit_plan is not None
         run = train(
-            self._make_booster(data, binned, settings, workers),
+            self._make_booster(data, binned, settings, workers, is_resumed),
             plan.n_rounds,
             data.eval_sets,
             self.metrics,
@@ -134,8 +134,13 @@ class Fit:
         )
         return run, data.categories
 
-    def _make_booster(self, data: FitData, binned: TrainingData, settings: Settings, workers: Workers) -> AnyBooster:
-        """Make the booster, and bring it and the evaluation sets to where the model before was."""
+    def _make_booster(
+        self, data: FitData, binned: TrainingData, settings: Settings, workers: Workers, is_resumed: bool
+    ) -> AnyBooster:
+        """Make the booster, and bring it and the evaluation sets to where the model before was.
+
+        A checkpoint that training is resumed from knows all of that.
+        """
         if data.start is not None and self.before is None:
             settings = replace(settings, start_scores="zero")
         booster = make_booster(binned, settings, workers)
@@ -152,8 +157,11 @@ class Fit:
                 scores = model.raw_scores(eval_set.X, workers)
                 given = eval_set.given_scores
                 eval_set.given_scores = scores if given is None else scores + given
-        scores = model.raw_scores(data.X, workers)
-        booster.go_on_from(model, bases, scores if data.start is None else scores + data.start)
+        if is_resumed:
+            booster.model = model
+        else:
+            scores = model.raw_scores(data.X, workers)
+            booster.go_on_from(model, bases, scores if data.start is None else scores + data.start)
         return booster
 
     @property
