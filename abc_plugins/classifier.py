@@ -298,8 +298,8 @@ class ABCBoostClassifier(FittedClassifier):
         Parameters
         ----------
         X : table or array of shape (n_samples, n_features)
-            NumPy array, or a pandas, polars or Arrow table of numbers, booleans and categories (see
-            `categorical_features`). NaN is a missing value.
+            NumPy array, SciPy sparse matrix, or a pandas, polars or Arrow table of numbers, booleans and categories
+            (see `categorical_features`). NaN is a missing value.
         y : array-like of shape (n_samples,)
             Labels of any hashable, sortable kind.
         sample_weight : array-like of shape (n_samples,), optional

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from abc_plugins.classifier import ABCBoostClassifier
 from abc_plugins.core.runtime import jit
@@ -69,6 +70,9 @@ def _use_all_kernels() -> None:
             model.predict(X)
             model.predict(X[:1])
             model.apply(X)
+    for dtype in (np.float64, np.float32):
+        matrix = csr_array(np.where(random.random((300, 4)) < 0.05, 1.0, 0.0).astype(dtype))
+        ABCBoostClassifier(n_estimators=1, n_jobs=1).fit(matrix, y).predict(matrix)
     many = random.normal(size=(ROWS_WORTH_A_TEAM + 1, 1))
     for options in _KINDS:
         # Steps so long that the guard gives them up and goes back to the probabilities before.

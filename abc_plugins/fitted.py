@@ -15,6 +15,7 @@ from abc_plugins.core.model.predicting import find_leaves
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.checks import check_choice, check_integer
 from abc_plugins.core.runtime.parallel import Workers, check_n_jobs, resolve_n_jobs
+from abc_plugins.core.runtime.sparse_table import Table
 from abc_plugins.data.categories import Categories
 from abc_plugins.data.labels import encode_labels
 from abc_plugins.data.tables import read_known, read_weights
@@ -117,6 +118,7 @@ class FittedClassifier(ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
         return tags
 
     def _n_threads(self) -> int:
@@ -127,7 +129,7 @@ class FittedClassifier(ClassifierMixin, BaseEstimator):
             return self.best_iteration_
         return check_integer("n_rounds", n_rounds, minimum=0, maximum=self.model_.n_rounds)
 
-    def _read(self, X: Any) -> AnyArray:
+    def _read(self, X: Any) -> Table:
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
         return read_known(X, self._categories, None if names is None else list(names), "X", type(self).__name__)

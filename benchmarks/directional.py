@@ -45,16 +45,14 @@ def directional(name: str, n_classes: int, threads: int, share: float = 1.0) -> 
     per_round = default_trees_per_round(ROWS[name], n_classes)
     rounds = round(share * TREES[name] / per_round)
     options = OPTIONS[name] | {"trees_per_round": per_round, "n_estimators": rounds}
-    return lambda: ABCBoostClassifier(**options, early_stopping=False, random_state=0, n_jobs=threads)
+    return lambda: ABCBoostClassifier(**options, random_state=0, n_jobs=threads)
 
 
 def pairs(name: str, n_classes: int, threads: int, share: float = 1.0) -> Callable[[], ABCBoostClassifier]:
     """Estimator of the paper's method with sequential leaf values, the default of 0.1.0."""
     trees = TREES[name] * (1.0 if name == "covtype" else 2.5)
     rounds = round(share * trees / (n_classes - 1))
-    return lambda: ABCBoostClassifier(
-        method="abcrobustlogit", n_estimators=rounds, early_stopping=False, random_state=0, n_jobs=threads
-    )
+    return lambda: ABCBoostClassifier(method="abcrobustlogit", n_estimators=rounds, random_state=0, n_jobs=threads)
 
 
 ENGINES = {"directional": directional, "pairs": pairs}
@@ -95,8 +93,8 @@ def many_classes(engine: str, rounds: int) -> dict[str, Any]:
     X, y = made_up()
     start = float(np.log(y.max() + 1))
     if engine == "directional":
-        ABCBoostClassifier(n_estimators=1, early_stopping=False, n_jobs=1).fit(X[:3000], y[:3000] % 5)
-        model = ABCBoostClassifier(n_estimators=rounds, early_stopping=False, n_jobs=1, random_state=0)
+        ABCBoostClassifier(n_estimators=1, n_jobs=1).fit(X[:3000], y[:3000] % 5)
+        model = ABCBoostClassifier(n_estimators=rounds, n_jobs=1, random_state=0)
         started = time.perf_counter()
         model.fit(X, y)
         seconds, loss = time.perf_counter() - started, model.train_loss_[-1] / len(y)

@@ -12,10 +12,10 @@ from pathlib import Path
 from dask.distributed import Client, LocalCluster
 from sklearn.datasets import load_digits
 
+from abc_plugins.tuning.result import summary_text
+from abc_plugins.tuning.study.storage import WORKER
+from abc_plugins.tuning.study.trials import finished_trials
 from tuning import load_study, tune
-from tuning.result import summary_text
-from tuning.studies import WORKER
-from tuning.trials import finished_trials
 
 
 def work(storage: str, n_trials: int, max_rounds: int) -> int:
@@ -29,9 +29,9 @@ def work(storage: str, n_trials: int, max_rounds: int) -> int:
         cv=3,
         max_rounds=max_rounds,
         storage=storage,
-        fixed={"n_jobs": 1},
         refit=False,
         callbacks=[lambda _, trial: done.append(trial.number)],
+        progress=False,
     )
     return len(done)
 

@@ -24,9 +24,7 @@ def main() -> None:
 
     def objective(trial: Any) -> float:
         suggested = suggest(trial, n_classes=10)
-        model = ABCBoostClassifier(
-            method="abcrobustlogit", n_estimators=options.rounds, early_stopping_rounds=20, n_jobs=1, **suggested
-        )
+        model = ABCBoostClassifier(n_estimators=options.rounds, early_stopping_rounds=20, n_jobs=1, **suggested)
         model.fit(X_train, y_train, eval_set=[(X_valid, y_valid)], callbacks=[ABCPruningCallback(trial)])
         return min(model.evals_result_["valid_0"]["logloss"])
 

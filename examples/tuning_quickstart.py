@@ -1,4 +1,4 @@
-"""Tune s, g, w, J and nu on digits, keep the study in a file, and write its report."""
+"""Tune on digits, keep the study in a file, and write its report."""
 
 from __future__ import annotations
 

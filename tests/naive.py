@@ -290,7 +290,7 @@ def best_split(X, z, h, weights, thresholds, settings):
         children = gain_term(GL, DL, settings.reg_lambda) + gain_term(GR, DR, settings.reg_lambda)
         gains = children - gain_term(z.sum(), D, settings.reg_lambda)
         # A leaf needs so many rows; where gains divide by weights, so much weight.
-        rows = np.ones(len(weights)) if settings.second_order else weights
+        rows = (weights > 0).astype(float) if settings.second_order else weights
         NL, NR = goes_left @ rows, ~goes_left @ rows
         allowed = (np.minimum(WL, WR) > 0) & (np.minimum(NL, NR) >= settings.min_samples_leaf)
         allowed &= np.minimum(HL, HR) >= settings.min_child_weight
@@ -299,7 +299,7 @@ def best_split(X, z, h, weights, thresholds, settings):
             if gains[i] > to_beat + NOISE * children[i]:
                 threshold, missing_left = ways[i]
                 if missing_left is None:
-                    missing_left = bool(WL[i] >= WR[i])
+                    missing_left = bool(NL[i] >= NR[i])
                 best = Split(feature, float(threshold), missing_left, float(gains[i]))
     return None if best is not None and best.gain < settings.min_split_gain else best
 

@@ -151,7 +151,7 @@ def train_xgb(params: Any = None, data: Any = None, rounds: Any = 2, **options: 
 
 
 def tune(*data: Any, **options: Any) -> None:
-    tuning.tune(*(data or (X, Y)), **{"n_trials": 1, "cv": 2, "max_rounds": 2, **options})
+    tuning.tune(*(data or (X, Y)), **{"n_trials": 1, "cv": 2, "max_rounds": 2, "progress": False, **options})
 
 
 INFINITE = replaced(X, np.inf)
@@ -262,7 +262,7 @@ OTHER: dict[str, tuple[Callable[[], Any], str]] = {
     "tune infinite": (lambda: tune(INFINITE, Y), "X contains infinity"),
     "tune lengths": (lambda: tune(X, Y[1:]), "X and y must have the same number of samples"),
     "tune weights": (lambda: tune(sample_weight=-ONES), r"sample_weight\[0\] must be 0 or larger"),
-    "tune method": (lambda: tune(fixed={"method": "directional"}), "method must be one of 'mart'.*got 'directional'"),
+    "tune method": (lambda: tune(fixed={"method": "mast"}), "method must be one of 'directional'.*got 'mast'"),
     "tune engine": (lambda: tune(engine=3), "engine must be one of 'native', 'lgbm', 'xgb'; got 3"),
     "tune n_trials": (lambda: tune(n_trials=True), "n_trials must be a whole number of at least 1; got True"),
     "tune timeout": (lambda: tune(timeout="x"), "timeout must be a number larger than 0; got 'x'"),
@@ -275,7 +275,8 @@ OTHER: dict[str, tuple[Callable[[], Any], str]] = {
     "tune fixed unknown": (lambda: tune(fixed={"depth": 1}), "unexpected keyword argument 'depth'"),
     "tune space": (lambda: tune(space={"gap": 3}), r"space\['gap'\] must be an optuna distribution"),
     "tune callbacks": (lambda: tune(callbacks=3), "callbacks must be a list of functions"),
-    "tune exhaustive": (lambda: tune(exhaustive=3), "exhaustive must be True or False; got 3"),
+    "tune ensemble": (lambda: tune(ensemble=-1), "ensemble must be a whole number of at least 0; got -1"),
+    "tune repeats": (lambda: tune(repeats=0), "repeats must be a whole number of at least 1; got 0"),
     "tune storage": (lambda: tune(storage="/nowhere/study.db"), "storage must be a file in a folder that exists"),
 }
 

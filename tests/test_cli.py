@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import os
 import re
@@ -18,8 +19,10 @@ import pandas as pd
 import pytest
 from pyarrow import parquet
 from sklearn.datasets import load_iris
+from sklearn.metrics import log_loss
 
 from abc_plugins import ABCBoostClassifier, cli
+from abc_plugins.data import tablefiles
 from abc_plugins.data.tables import Features
 
 LABELS = np.array(["setosa", "versicolor", "virginica"])
@@ -149,7 +152,7 @@ def test_options_are_described(run: Callable[..., Outcome]) -> None:
     outcome = run("fit", "--help")
     assert outcome.code == 0
     text = " ".join(outcome.out.split())
-    assert "--n-estimators VALUE int, default=300. Number of boosting rounds, M." in text
+    assert "--n-estimators N int or None, default=None. Number of boosting rounds, M" in text
     assert text.count("default=") == len(ABCBoostClassifier().get_params()) - 1
 
 
@@ -236,7 +239,16 @@ ERRORS = {
     "unknown command": (["train"], 2, "invalid choice: 'train'"),
     "no command": ([], 2, "the following arguments are required: command"),
     "no target": (["fit", "{train}", "--out", "m.abc"], 2, "the following arguments are required: --target"),
-    "unknown option": (["fit", "a.csv", "--target", "y", "--out", "b", "--depth", "3"], 2, "unrecognized arguments"),
+    "unknown option": (
+        ["fit", "a.csv", "--target", "y", "--out", "b", "--depth", "3"],
+        2,
+        "unrecognized arguments: --depth 3 (did you mean --max-depth?)",
+    ),
+    "misspelt option": (
+        ["predict", "m.abc", "a.csv", "--out", "b", "--probs"],
+        2,
+        "unrecognized arguments: --probs (did you mean --proba?)",
+    ),
     "abbreviation": (["fit", "a.csv", "--target", "y", "--out", "b", "--learning", "3"], 2, "unrecognized arguments"),
     "no file": (["fit", "{folder}/none.csv", "--target", "y", "--out", "{folder}/m.abc"], 1, "none.csv: No such file"),
     "wrong target": (["fit", "{train}", "--target", "specie", "--out", "{folder}/m.abc"], 1, "Did you mean 'species'?"),
@@ -289,6 +301,66 @@ def test_errors_are_one_line(kind: str, files: Path, run: Callable[..., Outcome]
     assert message in outcome.err.splitlines()[-1]
     assert code == 2 or (outcome.err.startswith("abc-plugins: error: ") and outcome.err.count("\n") == 1)
     assert sorted(path.name for path in files.iterdir()) == before
+
+
+def test_label_probabilities_and_ids_together(
+    files: Path, model: Path, run: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the file is read some rows at a time, with pyarrow and without."""
+    command = ["predict", model, files / "test.csv", "--id", "id", "weight", "--label", "--proba"]
+    assert run(*command, "--out", files / "all.csv").code == 0
+    expected = (files / "all.csv").read_text()
+    heading, first = expected.splitlines()[:2]
+    assert heading == "id,weight,prediction,proba_setosa,proba_versicolor,proba_virginica"
+    assert first.startswith("row 1,2,setosa,0.")
+    monkeypatch.setattr(tablefiles, "_BATCH_BYTES", 700)
+    assert run(*command, "--out", files / "few.csv.gz").code == 0
+    assert gzip.decompress((files / "few.csv.gz").read_bytes()).decode() == expected.replace("\n", "\r\n")
+    monkeypatch.setattr(tablefiles, "find_spec", lambda _: None)
+    monkeypatch.setattr(tablefiles, "_BATCH_ROWS", 20)
+    assert run(*command, "--out", files / "plain.csv").code == 0
+    assert (files / "plain.csv").read_text() == expected
+
+
+def test_parquet_is_predicted_in_batches(
+    files: Path, model: Path, run: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pd.read_csv(files / "test.csv").to_parquet(files / "test.parquet")
+    monkeypatch.setattr(tablefiles, "_BATCH_ROWS", 20)
+    command = ["predict", model, files / "test.parquet", "--id", "id", "--out"]
+    assert run(*command, files / "out.parquet").out.endswith("75 rows\n")
+    assert run("predict", model, files / "test.csv", "--id", "id", "--out", files / "out.csv").code == 0
+    expected = pd.read_csv(files / "out.csv")
+    pd.testing.assert_frame_equal(pd.read_parquet(files / "out.parquet"), expected)
+
+
+def test_an_index_column_is_warned_about(files: Path, run: Callable[..., Outcome]) -> None:
+    pd.read_csv(files / "train.csv").drop(columns=["id", "weight"]).to_csv(files / "indexed.csv")
+    command = ["fit", files / "indexed.csv", "--target", "species", "--out", files / "i.abc", *FAST]
+    outcome = run(*command)
+    assert "has a column without a name, which looks like a row index" in outcome.err
+    assert run(*command, "--force", "--drop", "").err == ""
+
+
+def test_fit_ends_with_validation_figures(files: Path, run: Callable[..., Outcome]) -> None:
+    command = ["fit", files / "train.csv", "--target", "species", "--drop", "id", "weight", "--out", files / "m.abc"]
+    outcome = run(*command, *FAST, "--eval-data", files / "test.csv")
+    found = re.fullmatch(r"evaluation data: log loss (\S+), error (\S+)%", outcome.out.splitlines()[-1])
+    assert found is not None, outcome.out
+    X, y = load_iris(return_X_y=True)
+    model = ABCBoostClassifier.load_model(files / "m.abc")
+    assert float(found[1]) == pytest.approx(log_loss(LABELS[y[1::2]], model.predict_proba(X[1::2])), rel=1e-5)
+    assert float(found[2]) == pytest.approx(100 * (1 - model.score(X[1::2], LABELS[y[1::2]])), abs=0.01)
+    outcome = run(*command, *FAST, "--force", "--early-stopping-rounds", "3")
+    assert re.search(r"held-out rows, round \d+: logloss 0\.\d+$", outcome.out)
+
+
+def test_help_has_examples_and_metavars(run: Callable[..., Outcome]) -> None:
+    text = run("fit", "--help").out
+    assert "abc-plugins fit train.csv --target species --out model.abc" in text
+    assert "--target COLUMN" in text
+    assert "--method {directional,abcrobustlogit" in text
+    assert "abc-plugins predict model.abc" in run("predict", "--help").out
 
 
 def test_missing_columns_at_predict(files: Path, model: Path, run: Callable[..., Outcome]) -> None:

@@ -1,19 +1,18 @@
-"""Optuna studies over the base class schedule (s, g, w), the leaves J and the shrinkage nu, for all engines."""
+"""Optuna studies for the boosters of abc_plugins: `abc_plugins.tuning` under the name that users import."""
 
-from __future__ import annotations
-
-try:
-    import optuna  # noqa: F401
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError("tuning needs Optuna: pip install 'abc-plugins[tuning]'") from error
-
-from tuning.pruning import ABCPruningCallback, FoldPruner
-from tuning.report import write_report
-from tuning.result import TuneResult
-from tuning.sampling import ReproducibleSampler
-from tuning.space import default_space
-from tuning.studies import StudyMismatchError, load_study
-from tuning.tuner import suggest, tune
+from abc_plugins.tuning import (
+    ABCPruningCallback,
+    FoldPruner,
+    ReproducibleSampler,
+    StudyMismatchError,
+    TuneResult,
+    WeightedEnsemble,
+    default_space,
+    load_study,
+    suggest,
+    tune,
+    write_report,
+)
 
 __all__ = [
     "ABCPruningCallback",
@@ -21,6 +20,7 @@ __all__ = [
     "ReproducibleSampler",
     "StudyMismatchError",
     "TuneResult",
+    "WeightedEnsemble",
     "default_space",
     "load_study",
     "suggest",

@@ -144,7 +144,7 @@ def find_dataset(options: argparse.Namespace) -> Dataset:
     )
     if data.labels is None or data.features.names is None:
         raise ValueError(f"{options.data} has no column names.")
-    return Dataset(Path(options.data).name, data.features.values, data.labels, data.features.names)
+    return Dataset(Path(options.data).name, data.features.array, data.labels, data.features.names)
 
 
 def make_results(

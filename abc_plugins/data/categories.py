@@ -12,6 +12,7 @@ import numpy as np
 from abc_plugins.core.model.header import MAX_CATEGORIES
 from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats
 from abc_plugins.core.runtime.checks import fail
+from abc_plugins.core.runtime.sparse_table import SparseTable, Table
 
 FROM_DTYPE = "from_dtype"
 MAX_LEVELS = MAX_CATEGORIES
@@ -46,7 +47,7 @@ class Categories:
         return any(levels is not None for levels in self.levels)
 
     def encode(
-        self, values: AnyArray, found: Sequence[AnyArray | None] | None, names: Sequence[str] | None, input_name: str
+        self, values: Table, found: Sequence[AnyArray | None] | None, names: Sequence[str] | None, input_name: str
     ) -> None:
         """Replace the indices of levels of a table by the numbers that the model knows them by, in place.
 
@@ -54,7 +55,7 @@ class Categories:
 
         Parameters
         ----------
-        values : array of float64, shape (n_samples, n_features)
+        values : array of float64 or SparseTable, shape (n_samples, n_features)
         found : sequence of array or None, one per feature
             The levels of the table, see `abc_plugins.data.tables.Features`; None if there are none at all.
         names : sequence of str or None
@@ -70,8 +71,9 @@ class Categories:
                 continue
             column = f if names is None else repr(names[f])
             self._check_kinds(f, levels, f"Column {column} of {input_name}")
-            places = np.where(np.isnan(values[:, f]), levels.size, values[:, f]).astype(np.intp)
-            values[:, f] = self._numbers(f, levels)[places]
+            numbers = _all_values(values, f)
+            places = np.where(np.isnan(numbers), levels.size, numbers).astype(np.intp)
+            numbers[:] = self._numbers(f, levels)[places]
 
     def _numbers(self, f: int, levels: AnyArray) -> Floats:
         """The number of every level of a table, and behind those of a missing value."""
@@ -105,14 +107,14 @@ def no_categories(n_features: int) -> Categories:
     return Categories((None,) * n_features, np.zeros(n_features, dtype=np.bool_))
 
 
-def learn_categories(values: AnyArray, found: Sequence[AnyArray | None] | None, weights: Floats) -> Categories:
+def learn_categories(values: Table, found: Sequence[AnyArray | None] | None, weights: Floats) -> Categories:
     """Choose the levels that have a number of their own: those that occur, up to MAX_LEVELS.
 
     If there are more, the most frequent (by total weight, then in their order) up to one fewer.
 
     Parameters
     ----------
-    values : array of shape (n_samples, n_features)
+    values : array or SparseTable, shape (n_samples, n_features)
         In categorical columns indices into `found`, NaN for missing.
     found : sequence of array or None, one per feature
         The levels of the table; None if there are none at all.
@@ -121,11 +123,18 @@ def learn_categories(values: AnyArray, found: Sequence[AnyArray | None] | None, 
     """
     if found is None:
         return no_categories(values.shape[1])
-    kept = [None if levels is None else _frequent(values[:, f], levels, weights) for f, levels in enumerate(found)]
+    kept = [
+        None if levels is None else _frequent(_all_values(values, f), levels, weights) for f, levels in enumerate(found)
+    ]
     return Categories(
         tuple(None if one is None else one[0] for one in kept),
         np.array([one is not None and one[1] for one in kept], dtype=np.bool_),
     )
+
+
+def _all_values(values: Table, f: int) -> AnyArray:
+    """A view of the values of a categorical column; a sparse table has all of them stored."""
+    return values.stored(f)[1] if isinstance(values, SparseTable) else values[:, f]
 
 
 def _frequent(column: Floats, levels: AnyArray, weights: Floats) -> tuple[AnyArray, bool]:

@@ -116,6 +116,9 @@ def _numbers(column: Column, input_name: str) -> AnyArray:
     dtype = column.dtype
     if dtype.is_float():
         return column.to_numpy()
+    if dtype.is_integer() and column.implementation.is_pyarrow():
+        # Arrow's cast refuses integers that have to be rounded.
+        return np.asarray(column.to_native().cast("double", safe=False).to_numpy())
     if dtype.is_numeric() or dtype == nw.Boolean:
         return column.cast(nw.Float64).to_numpy()
     if dtype not in (nw.Unknown, nw.Object) and not _is_object(column):

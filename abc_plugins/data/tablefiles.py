@@ -1,32 +1,48 @@
-"""Read and write tables as CSV or Parquet files.
+"""Read tables from CSV or Parquet files, whole or some rows at a time.
 
-CSV files are read by pyarrow if it is installed, else by the standard library, with the same rules for what is a
-number, a truth value or missing. Parquet needs pyarrow.
+CSV files are read by pyarrow if it is installed, else by the standard library (see `csvfiles`). Parquet needs pyarrow.
 """
 
 from __future__ import annotations
 
-import csv
 import difflib
 import os
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from abc_plugins.core.runtime.arrays import AnyArray
-from abc_plugins.core.runtime.atomic import replace_file
 from abc_plugins.data.columns import levels_of_values, refuse_column
+from abc_plugins.data.csvfiles import (
+    TRUTH_VALUES,
+    CsvFormat,
+    check_cells,
+    check_delimiter,
+    check_text,
+    iterate_arrow,
+    parse,
+    read_arrow,
+    read_rows,
+    to_number,
+    to_truth,
+    with_numbers,
+)
 from abc_plugins.data.tables import Features, read_features
+from abc_plugins.data.tablewriting import PARQUET_SUFFIXES, require_pyarrow
 
-MISSING = ("", "NA", "N/A", "#N/A", "n/a", "NaN", "nan", "NULL", "null")
-"""Cells of a CSV file that are missing values, except in a column of labels that are text."""
+_BATCH_ROWS = 100_000
+_BATCH_BYTES = 2**24
+"""A CSV file is read so many bytes at a time by pyarrow, others so many rows."""
 
-_TRUTH_VALUES = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "false": 0.0, "False": 0.0, "FALSE": 0.0}
-_PARQUET_SUFFIXES = (".parquet", ".pq")
+_EXACT_INTEGERS = 2**53
+"""Larger whole numbers are not all doubles."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +70,8 @@ def read_table(
     drop: Sequence[str] = (),
     delimiter: str | None = None,
     encoding: str = "utf-8",
+    missing: Sequence[str] = (),
+    decimal: str = ".",
     categorical: Any = None,
     text: Sequence[str] = (),
 ) -> TableData:
@@ -62,7 +80,8 @@ def read_table(
     Parameters
     ----------
     path : path
-        Parquet if it ends with .parquet or .pq, else CSV with a line of column names.
+        Parquet if it ends with .parquet or .pq, else CSV with a line of column names; .gz, .bz2 and .xz are
+        decompressed.
     target, weight : str, optional
         Columns of the labels and of the sample weights.
     columns : sequence of str, optional
@@ -70,60 +89,80 @@ def read_table(
     drop : sequence of str, default=()
         Columns to leave out.
     delimiter : str, optional
-        Of a CSV file; a comma by default, a tab for .tsv files.
+        Of a CSV file; a comma by default, a tab for .tsv files, a semicolon if `decimal` is a comma.
     encoding : str, default="utf-8"
         Of a CSV file.
+    missing : sequence of str, default=()
+        Cells of a CSV file that are missing values, besides the usual ones.
+    decimal : str, default="."
+        Decimal point of a CSV file.
     categorical : "from_dtype", list of str or None
         Columns to read as categories: those of text, those in the list, or none.
     text : sequence of str, default=()
         Columns of a CSV file that are text whatever they look like, as far as there are such.
     """
     path = Path(path)
-    reader = _open(path, delimiter, encoding, text)
+    reader = _open(path, CsvFormat(delimiter, encoding, tuple(missing), decimal), text)
     for role, name in [("target", target), ("weight", weight), *(("drop", name) for name in drop)]:
-        _check_column(reader, name, role)
+        _check_column(path, reader.names, name, role)
     others = [name for name in reader.names if name not in {target, weight, *drop}]
-    _check_features(reader, others if columns is None else columns)
+    _check_features(path, reader.names, others if columns is None else columns)
     features = reader.features(others if columns is None else list(columns), categorical)
     labels = None if target is None else _labels(reader, target)
-    weights = None if weight is None else reader.features([weight]).values[:, 0]
+    weights = None if weight is None else reader.features([weight]).array[:, 0]
     return TableData(features, labels, weights)
 
 
-def write_table(path: str | os.PathLike[str], columns: Mapping[str, AnyArray]) -> None:
-    """Write columns to a CSV file, or to a Parquet file if the path ends with .parquet or .pq."""
-    if Path(path).suffix.lower() in _PARQUET_SUFFIXES:
-        _require_pyarrow(Path(path))
-        import pyarrow
-        from pyarrow import parquet
+def read_batches(
+    path: str | os.PathLike[str],
+    *,
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    keep: Sequence[str] = (),
+    form: CsvFormat | None = None,
+    categorical: Any = None,
+    text: Sequence[str] = (),
+) -> Iterator[tuple[Features, dict[str, list[Any]]]]:
+    """Read features from a file some rows at a time, and beside them the columns in `keep` as they are.
 
-        with replace_file(path) as file:
-            parquet.write_table(pyarrow.table({name: column.tolist() for name, column in columns.items()}), file)
-        return
-    with replace_file(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(columns)
-        writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+    Parameters
+    ----------
+    path, columns, drop, categorical, text : see `read_table`
+    keep : sequence of str
+    form : CsvFormat, optional
+    """
+    path, form = Path(path), form or CsvFormat()
+    names, tables = _batches(path, form, text)
+    for role, name in [*(("drop", name) for name in drop), *(("id", name) for name in keep)]:
+        _check_column(path, names, name, role)
+    wanted = [name for name in names if name not in {*drop, *keep}] if columns is None else list(columns)
+    _check_features(path, names, wanted)
+    rows = 0
+    for table in tables(list(dict.fromkeys([*wanted, *keep]))):
+        rows += 1
+        yield table.features(wanted, categorical), {name: table.values(name) for name in keep}
+    if rows == 0:
+        raise ValueError(f"{path} has no rows.")
 
 
 # ------------------------------------------------------------------------------------------------ checks
 
 
-def _check_column(reader: _TableFile, name: str | None, role: str) -> None:
-    if name is not None and name not in reader.names:
-        close = difflib.get_close_matches(name, reader.names, n=1)
+def _check_column(path: Path, names: Sequence[str], name: str | None, role: str) -> None:
+    if name is not None and name not in names:
+        close = difflib.get_close_matches(name, names, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        shown = ", ".join(reader.names[:10]) + (", ..." if len(reader.names) > 10 else "")
-        raise ValueError(f"{role} {name!r} is not a column of {reader.path}; its columns are {shown}.{hint}")
+        shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+        raise ValueError(f"{role} {name!r} is not a column of {path}; its columns are {shown}.{hint}")
 
 
-def _check_features(reader: _TableFile, columns: Sequence[str]) -> None:
-    lacking = [name for name in columns if name not in reader.names]
+def _check_features(path: Path, names: Sequence[str], columns: Sequence[str]) -> None:
+    lacking = [name for name in columns if name not in names]
     if lacking:
         shown = ", ".join(lacking[:5]) + (", ..." if len(lacking) > 5 else "")
-        raise ValueError(f"{reader.path} lacks {len(lacking)} columns that the model needs: {shown}.")
+        raise ValueError(f"{path} lacks {len(lacking)} columns that the model needs: {shown}.")
     if not columns:
-        raise ValueError(f"{reader.path} has no columns left for features.")
+        raise ValueError(f"{path} has no columns left for features.")
 
 
 def _labels(reader: _TableFile, target: str) -> AnyArray:
@@ -135,18 +174,11 @@ def _labels(reader: _TableFile, target: str) -> AnyArray:
     return labels
 
 
-def _require_pyarrow(path: Path) -> None:
-    if find_spec("pyarrow") is None:
-        raise ModuleNotFoundError(
-            f"Parquet files such as {path} need pyarrow, which is not installed: pip install 'abc-plugins[tables]'"
-        )
-
-
 # ------------------------------------------------------------------------------------------------ readers
 
 
 class _TableFile:
-    """A table file that is open for reading columns."""
+    """A table file, or some rows of it, that is open for reading columns."""
 
     path: Path
     names: list[str]
@@ -159,47 +191,81 @@ class _TableFile:
         """Read one column of labels."""
         raise NotImplementedError
 
+    def values(self, name: str) -> list[Any]:
+        """Read one column as it is."""
+        raise NotImplementedError
 
-def _open(path: Path, delimiter: str | None, encoding: str, text: Sequence[str]) -> _TableFile:
-    if path.suffix.lower() in _PARQUET_SUFFIXES:
-        _require_pyarrow(path)
-        return _ArrowTable(path, _read_parquet(path))
-    head = _check_text(path, encoding)
-    delimiter = delimiter or ("\t" if path.suffix.lower() == ".tsv" else ",")
-    if len(delimiter) != 1 or ord(delimiter) > 127:
-        raise ValueError(f"delimiter must be one ASCII character; got {delimiter!r}.")
+
+def _open(path: Path, form: CsvFormat, text: Sequence[str]) -> _TableFile:
+    if path.suffix.lower() in PARQUET_SUFFIXES:
+        require_pyarrow(path)
+        return _ArrowTable(path, _without_index(_open_parquet(path).read()))
+    head, delimiter = check_text(path, form), form.delimiter_of(path)
     if find_spec("pyarrow") is not None:
-        table: _TableFile = _ArrowTable(path, _read_csv(path, delimiter, encoding, text), is_text=True)
+        table: _TableFile = _ArrowTable(path, read_arrow(path, form, text), form, text)
     else:
-        table = _TextTable(path, delimiter, encoding, text)
-    if len(table.names) == 1 and any(other in head for other in (";", "\t", "|")):
-        raise ValueError(f"{path} has only one column with the delimiter {delimiter!r}; set another delimiter.")
+        rows = list(read_rows(path, form))
+        table = _TextTable(path, rows[0], rows[1:], form, text)
+    check_delimiter(path, head, table.names, delimiter)
     return table
 
 
-def _check_text(path: Path, encoding: str) -> str:
-    """Return the first line; refuse empty files and those that are no text."""
-    with open(path, "rb") as file:
-        head = file.read(2**16)
-    if not head.strip():
-        raise ValueError(f"{path} is empty.")
-    if b"\0" in head and not encoding.lower().replace("-", "").startswith(("utf16", "utf32")):
-        raise ValueError(f"{path} is not a text file in {encoding} (it may be UTF-16 or binary).")
-    try:
-        return head.splitlines()[0].decode(encoding, errors="replace")
-    except LookupError as error:
-        raise ValueError(f"encoding must be one that Python knows; got {encoding!r}.") from error
+def _batches(
+    path: Path, form: CsvFormat, text: Sequence[str]
+) -> tuple[list[str], Callable[[list[str]], Iterator[_TableFile]]]:
+    """Names of the columns, and a function that reads some of them, some rows at a time."""
+    if path.suffix.lower() in PARQUET_SUFFIXES:
+        require_pyarrow(path)
+        file = _open_parquet(path)
+
+        def read_parquet(names: list[str]) -> Iterator[_TableFile]:
+            import pyarrow as pa
+
+            for batch in file.iter_batches(_BATCH_ROWS, columns=names):
+                yield _ArrowTable(path, pa.Table.from_batches([batch]))
+
+        return _without_index(file.schema_arrow.empty_table()).column_names, read_parquet
+    head, delimiter = check_text(path, form), form.delimiter_of(path)
+    names = next(read_rows(path, form))
+    _check_names(path, names)
+    check_delimiter(path, head, names, delimiter)
+    if find_spec("pyarrow") is None:
+        return names, lambda _names: _text_batches(path, form, text)
+
+    def read_csv(wanted: list[str]) -> Iterator[_TableFile]:
+        for cells in iterate_arrow(path, form, wanted, _BATCH_BYTES):
+            yield _ArrowTable(path, with_numbers(cells, form, text), form, text, cells)
+
+    return names, read_csv
 
 
-def _wrong_encoding(path: Path, encoding: str, detail: object) -> ValueError:
-    return ValueError(f"{path} is not text in the encoding {encoding} ({detail}); set the encoding, e.g. latin-1.")
+def _text_batches(path: Path, form: CsvFormat, text: Sequence[str]) -> Iterator[_TableFile]:
+    rows = read_rows(path, form)
+    names = next(rows)
+    while batch := list(islice(rows, _BATCH_ROWS)):
+        yield _TextTable(path, names, batch, form, text)
+
+
+def _check_integers(name: str, path: Path, values: Sequence[Any]) -> None:
+    """Warn of whole numbers that become others when they are features."""
+    for row, value in enumerate(values, start=1):
+        if value is not None and abs(value) > _EXACT_INTEGERS:
+            warnings.warn(
+                f"Column {name!r} of {path} has whole numbers beyond 2**53, such as {value} in row {row}: as a feature "
+                "they are rounded, so that close neighbours become equal. Leave the column out if it is an identifier.",
+                stacklevel=4,
+            )
+            return
 
 
 class _ArrowTable(_TableFile):
-    def __init__(self, path: Path, table: Any, is_text: bool = False) -> None:
-        self.path = path
-        self.table = table
-        self.is_text = is_text
+    """An Arrow table; for a CSV file with its format, and perhaps with its cells as they are."""
+
+    def __init__(
+        self, path: Path, table: Any, form: CsvFormat | None = None, text: Sequence[str] = (), cells: Any = None
+    ) -> None:
+        self.path, self.table, self.form, self.text = path, table, form, text
+        self.cells = table if cells is None else cells
         self.names = list(table.column_names)
         _check_names(path, self.names)
         if table.num_rows == 0:
@@ -207,9 +273,26 @@ class _ArrowTable(_TableFile):
 
     def features(self, names: list[str], categorical: Any = None) -> Features:
         table = self.table.select(names)
-        if self.is_text and categorical is not None:
-            table = _with_nulls(table)
+        self._check(table, categorical)
+        if self.form is not None and categorical is not None:
+            table = _with_nulls(table, self.form)
         return read_features(table, input_name=str(self.path), categorical=categorical)
+
+    def _check(self, table: Any, categorical: Any) -> None:
+        """Refuse bad cells of a CSV file, and warn of large integers."""
+        import pyarrow as pa
+        from pyarrow import compute
+
+        chosen = _chosen(categorical, table.column_names)
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            if name in self.text or name in chosen:
+                continue
+            if self.form is not None and pa.types.is_string(column.type):
+                check_cells(column.to_pylist(), name, self.path, self.form)
+            elif pa.types.is_integer(column.type) and column.type.bit_width == 64:
+                extremes = compute.min_max(column).as_py().values()
+                if any(value is not None and abs(value) > _EXACT_INTEGERS for value in extremes):
+                    _check_integers(name, self.path, column.to_pylist())
 
     def labels(self, name: str) -> AnyArray:
         import pyarrow as pa
@@ -223,26 +306,41 @@ class _ArrowTable(_TableFile):
             raise ValueError(f"target {name!r} of {self.path} is empty in {column.null_count} rows.")
         return np.asarray(column.to_numpy())
 
+    def values(self, name: str) -> list[Any]:
+        return list(self.cells.column(name).to_pylist())
 
-def _read_parquet(path: Path) -> Any:
+
+def _chosen(categorical: Any, names: Sequence[str]) -> set[str]:
+    """Names of the columns that a list makes categorical."""
+    if not isinstance(categorical, list):
+        return set()
+    if categorical and isinstance(categorical[0], bool):
+        return {name for name, chosen in zip(names, categorical, strict=False) if chosen}
+    return {names[one] if isinstance(one, int) and one < len(names) else str(one) for one in categorical}
+
+
+def _open_parquet(path: Path) -> Any:
     import pyarrow as pa
     from pyarrow import parquet
 
     try:
-        table = parquet.ParquetFile(path).read()
+        return parquet.ParquetFile(path)
     except pa.ArrowInvalid as error:
         raise ValueError(f"{path} is not a valid Parquet file: {error}") from error
-    # The row index that pandas stores beside the columns is no feature.
+
+
+def _without_index(table: Any) -> Any:
+    """Leave out the row index that pandas stores beside the columns: it is no feature."""
     index = [name for name in table.column_names if name.startswith("__index_level_")]
     return table.drop_columns(index) if index else table
 
 
-def _with_nulls(table: Any) -> Any:
+def _with_nulls(table: Any, form: CsvFormat) -> Any:
     """Make cells of text that stand for missing values missing; in a column of labels they are labels."""
     import pyarrow as pa
     from pyarrow import compute
 
-    missing, null = pa.array(MISSING), pa.scalar(None, pa.string())
+    missing, null = pa.array(form.all_missing), pa.scalar(None, pa.string())
     for index, column in enumerate(table.columns):
         if pa.types.is_string(column.type):
             column = compute.if_else(compute.is_in(column, missing), null, column)
@@ -250,49 +348,21 @@ def _with_nulls(table: Any) -> Any:
     return table
 
 
-def _read_csv(path: Path, delimiter: str, encoding: str, text: Sequence[str]) -> Any:
-    import pyarrow as pa
-    from pyarrow import csv as arrow_csv
-
-    try:
-        table = arrow_csv.read_csv(
-            path,
-            read_options=arrow_csv.ReadOptions(encoding=encoding),
-            parse_options=arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-            convert_options=arrow_csv.ConvertOptions(
-                null_values=list(MISSING),
-                true_values=["true", "True", "TRUE"],
-                false_values=["false", "False", "FALSE"],
-                column_types=dict.fromkeys(text, pa.string()),
-            ),
-        )
-        binary = [
-            name for name, kind in zip(table.column_names, table.schema.types, strict=True) if kind == pa.binary()
-        ]
-    except UnicodeDecodeError as error:
-        raise _wrong_encoding(path, encoding, error) from error
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"{path} is not a valid CSV file: {error}") from error
-    if binary:
-        raise _wrong_encoding(path, encoding, f"column {binary[0]!r}")
-    return table
-
-
 class _TextTable(_TableFile):
-    """A CSV file read by the standard library."""
+    """Rows of cells of a CSV file."""
 
-    def __init__(self, path: Path, delimiter: str, encoding: str, text: Sequence[str]) -> None:
-        self.path = path
-        self.text = text
-        rows = _read_rows(path, delimiter, "utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding)
-        self.names = rows[0]
+    def __init__(
+        self, path: Path, names: list[str], rows: Sequence[Sequence[str]], form: CsvFormat, text: Sequence[str]
+    ) -> None:
+        self.path, self.names, self.form, self.text = path, names, form, text
         _check_names(path, self.names)
-        if len(rows) == 1:
+        if not rows:
             raise ValueError(f"{path} has no rows.")
-        self.columns = dict(zip(self.names, zip(*rows[1:], strict=True), strict=True))
+        self.columns = dict(zip(self.names, zip(*rows, strict=True), strict=True))
 
     def features(self, names: list[str], categorical: Any = None) -> Features:
-        columns = [self._column(name, may_be_text=categorical is not None) for name in names]
+        chosen = _chosen(categorical, names)
+        columns = [self._column(name, name in chosen, categorical is not None) for name in names]
         values = np.empty((len(columns[0]), len(names)), order="F")
         levels: list[AnyArray | None] = [None] * len(names)
         for index, (name, column) in enumerate(zip(names, columns, strict=True)):
@@ -303,62 +373,42 @@ class _TextTable(_TableFile):
         known = Features(values, names, levels if any(one is not None for one in levels) else None)
         return read_features(known, input_name=str(self.path), categorical=categorical)
 
-    def _column(self, name: str, may_be_text: bool) -> AnyArray | list[str | None]:
+    def _column(self, name: str, is_category: bool, may_be_text: bool) -> AnyArray | list[str | None]:
         """Numbers if all cells are, else text."""
         cells = self.columns[name]
-        for convert in () if name in self.text else (_to_number, _to_truth):
-            numbers = _parse(cells, convert, np.float64)
+        for convert in () if name in self.text else (to_number, to_truth):
+            numbers = parse(cells, partial(convert, form=self.form), np.float64)
             if numbers is not None:
+                if not is_category and (np.abs(numbers) >= _EXACT_INTEGERS).any():
+                    _check_integers(name, self.path, [_whole(cell) for cell in cells])
                 return numbers
+        if name not in self.text and not is_category:
+            check_cells(cells, name, self.path, self.form)
         if not may_be_text:
             refuse_column(name, "String", str(self.path))
-        return [None if cell in MISSING else cell for cell in cells]
+        return [None if cell in self.form.all_missing else cell for cell in cells]
 
     def labels(self, name: str) -> AnyArray:
         cells = self.columns[name]
-        for convert, dtype in ((int, np.int64), (_TRUTH_VALUES.__getitem__, np.bool_), (float, np.float64)):
-            labels = _parse(cells, convert, dtype)
-            if labels is not None:
+        number = partial(to_number, form=self.form)
+        for convert, dtype in ((int, np.int64), (TRUTH_VALUES.__getitem__, np.bool_), (number, np.float64)):
+            labels = parse(cells, convert, dtype)
+            if labels is not None and not (labels.dtype.kind == "f" and np.isnan(labels).any()):
                 return labels
         return np.array(cells, dtype=object)
 
+    def values(self, name: str) -> list[Any]:
+        return list(self.columns[name])
 
-def _read_rows(path: Path, delimiter: str, encoding: str) -> list[list[str]]:
+
+def _whole(cell: str) -> int | None:
     try:
-        with open(path, encoding=encoding, newline="") as file:
-            reader = csv.reader(file, delimiter=delimiter, strict=True)
-            rows: list[list[str]] = []
-            for row in reader:
-                if row and rows and len(row) != len(rows[0]):
-                    raise ValueError(
-                        f"{path} is not a valid CSV file: line {reader.line_num}: Expected {len(rows[0])} columns, "
-                        f"got {len(row)}"
-                    )
-                rows += [row] if row else []
-    except UnicodeDecodeError as error:
-        raise _wrong_encoding(path, encoding, error) from error
-    except csv.Error as error:
-        raise ValueError(f"{path} is not a valid CSV file: {error}") from error
-    return rows
+        return int(cell)
+    except ValueError:
+        return None
 
 
 def _check_names(path: Path, names: Sequence[str]) -> None:
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise ValueError(f"{path} must have unique column names; {repeated[0]!r} occurs more than once.")
-
-
-def _parse(cells: Sequence[str], convert: Callable[[str], Any], dtype: type) -> AnyArray | None:
-    """Convert all cells; None if one of them cannot be."""
-    try:
-        return np.array([convert(cell) for cell in cells], dtype=dtype)
-    except (ValueError, KeyError, OverflowError):
-        return None
-
-
-def _to_number(cell: str) -> float:
-    return np.nan if cell in MISSING else float(cell)
-
-
-def _to_truth(cell: str) -> float:
-    return np.nan if cell in MISSING else _TRUTH_VALUES[cell]

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_array
 
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.checks import fail
+from abc_plugins.core.runtime.sparse_table import SparseTable, Table
 from abc_plugins.data.categories import FROM_DTYPE, Categories, categorical_mask
 from abc_plugins.data.columns import (
     ENCODE_FIRST,
@@ -30,6 +31,7 @@ from abc_plugins.data.columns import (
     read_column,
     refuse_column,
 )
+from abc_plugins.data.sparse import infinite_column, read_categories, read_matrix, read_sparse_frame
 
 Levels: TypeAlias = "list[AnyArray | None] | None"
 
@@ -43,7 +45,7 @@ class Features:
 
     Attributes
     ----------
-    values : array of float32 or float64, shape (n_samples, n_features)
+    values : array of float32 or float64 or SparseTable, shape (n_samples, n_features)
         NaN where a value is missing; never infinite. C- or F-contiguous, perhaps read-only, perhaps the caller's own.
         In categorical columns indices into their levels; then the array is float64 and nobody else's.
     names : list of str or None
@@ -52,9 +54,16 @@ class Features:
         The levels of categorical columns; None for others, and in place of the list if there are no such columns.
     """
 
-    values: AnyArray
+    values: Table
     names: list[str] | None
     levels: list[AnyArray | None] | None = None
+
+    @property
+    def array(self) -> AnyArray:
+        """The values, for those who cannot use a sparse table."""
+        if isinstance(self.values, SparseTable):
+            raise TypeError("Sparse data is not supported here. Call X.toarray() to make it dense.")
+        return self.values
 
 
 def read_features(
@@ -72,11 +81,12 @@ def read_features(
     float32 and float64 arrays are taken as they are, without a copy unless they are neither C- nor F-contiguous.
     Everything else becomes float64, a table column by column into one F-ordered array (float32 if all its columns
     are). Integers beyond 2**53 are rounded to the nearest double, at fit and at predict alike: their order is kept,
-    but close neighbours may become equal.
+    but close neighbours may become equal. Sparse matrices and tables with sparse columns stay sparse, unless they are
+    smaller when made dense.
 
     Parameters
     ----------
-    X : table, array-like of shape (n_samples, n_features), or Features
+    X : table, array-like of shape (n_samples, n_features), sparse matrix, or Features
     names, n_features : sequence of str and int, optional
         What the model was fitted with; given `n_features`, the columns of X are checked against both.
     input_name, owner : str
@@ -88,14 +98,20 @@ def read_features(
         booleans; by default none.
     """
     source: Any = X.values if isinstance(X, Features) else _wrap_frame(X, input_name)
+    source = read_matrix(source, input_name) if issparse(source) else source
     is_frame = isinstance(source, nw.DataFrame)
     found = X.names if isinstance(X, Features) else _column_names(source) if is_frame else None
     if n_features is not None:
         _check_names(found, names, input_name, owner)
-        shape = source.shape if is_frame else _as_array(source, input_name).shape if categorical is not None else ()
+        has_shape = is_frame or isinstance(source, SparseTable)
+        shape = source.shape if has_shape else _as_array(source, input_name).shape if categorical is not None else ()
         if len(shape) == 2:
             _check_n_features(shape[1], n_features, input_name, owner)
-    if is_frame:
+    values: Table
+    if isinstance(source, SparseTable):
+        roles = _roles(categorical, found, source.shape[1])
+        values, levels = read_categories(source, roles, found, input_name)
+    elif is_frame:
         values, levels = _frame_values(source, found, input_name, categorical)
     elif isinstance(X, Features) and (X.levels is not None or isinstance(categorical, list)):
         values, levels = _coded_values(X, input_name, categorical)
@@ -107,7 +123,7 @@ def read_features(
     return Features(values, found, levels if any(one is not None for one in levels or ()) else None)
 
 
-def read_known(X: Any, categories: Categories, names: Sequence[str] | None, input_name: str, owner: str) -> AnyArray:
+def read_known(X: Any, categories: Categories, names: Sequence[str] | None, input_name: str, owner: str) -> Table:
     """Read a table for a model that knows these categories and names."""
     mask = categories.is_categorical
     features = read_features(
@@ -205,10 +221,13 @@ def _roles(categorical: Any, names: list[str] | None, n_features: int) -> list[R
 
 def _frame_values(
     frame: nw.DataFrame[Any], names: list[str] | None, input_name: str, categorical: Any
-) -> tuple[AnyArray, Levels]:
+) -> tuple[Table, Levels]:
     dtypes = list(frame.schema.values())
     _check_not_empty(len(frame), len(dtypes), input_name)
     roles = _roles(categorical, names, len(dtypes))
+    as_sparse = read_sparse_frame(frame, roles, input_name)
+    if as_sparse is not None:
+        return as_sparse
     narrow = all(dtype == nw.Float32 for dtype in dtypes) and Role.CATEGORY not in roles
     values = np.empty((len(frame), len(dtypes)), dtype=np.float32 if narrow else np.float64, order="F")
     levels: list[AnyArray | None] = [None] * len(dtypes)
@@ -233,11 +252,6 @@ def _coded_values(X: Features, input_name: str, categorical: Any) -> tuple[AnyAr
 
 
 def _array_values(X: Any, input_name: str, keep_integers: bool, categorical: Any) -> tuple[AnyArray, Levels]:
-    if issparse(X):
-        raise TypeError(
-            f"Sparse data is not supported: {input_name} is a {type(X).__name__}. "
-            f"Call {input_name}.toarray() to make it dense."
-        )
     array = _as_array(X, input_name)
     if array.ndim == 2 and categorical is not None:
         roles = _roles(categorical, None, array.shape[1])
@@ -316,7 +330,12 @@ def _check_not_empty(n_samples: int, n_features: int, input_name: str) -> None:
             )
 
 
-def _check_no_infinity(values: AnyArray, names: list[str] | None, input_name: str) -> None:
+def _check_no_infinity(values: Table, names: list[str] | None, input_name: str) -> None:
+    if isinstance(values, SparseTable):
+        first = infinite_column(values)
+        if first is not None:
+            _refuse_infinity(first, values.dtype, names, input_name)
+        return
     with np.errstate(over="ignore", invalid="ignore"):
         if values.dtype.kind != "f" or np.isfinite(values.sum(dtype=np.float64)):
             return  # no value that is not finite can be lost in a sum
@@ -325,12 +344,15 @@ def _check_no_infinity(values: AnyArray, names: list[str] | None, input_name: st
         return
     infinite = np.isinf(values).any(axis=0)
     if infinite.any():
-        index = int(np.argmax(infinite))
-        column = index if names is None else repr(names[index])
-        raise ValueError(
-            f"Input {input_name} contains infinity or a value too large for {values.dtype!r} in column {column}. "
-            "Use NaN for a missing value."
-        )
+        _refuse_infinity(int(np.argmax(infinite)), values.dtype, names, input_name)
+
+
+def _refuse_infinity(index: int, dtype: np.dtype[Any], names: list[str] | None, input_name: str) -> NoReturn:
+    column = index if names is None else repr(names[index])
+    raise ValueError(
+        f"Input {input_name} contains infinity or a value too large for {dtype!r} in column {column}. "
+        "Use NaN for a missing value."
+    )
 
 
 def _check_n_features(found: int, fitted: int, input_name: str, owner: str) -> None:

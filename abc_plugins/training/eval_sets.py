@@ -9,6 +9,7 @@ import numpy as np
 
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.checks import fail
+from abc_plugins.core.runtime.sparse_table import Table
 from abc_plugins.data.categories import Categories
 from abc_plugins.data.labels import encode_labels
 from abc_plugins.data.tables import read_known, read_weights
@@ -137,7 +138,7 @@ def hold_out(codes: Integers, n_classes: int, fraction: float, seed: int) -> tup
 
 def make_eval_set(
     name: str,
-    values: AnyArray,
+    values: Table,
     codes: Integers,
     weights: Floats | None,
     classes: AnyArray,
@@ -156,7 +157,7 @@ def make_eval_set(
     )
 
 
-def check_same_length(values: AnyArray, codes: Integers, where: str = "") -> None:
+def check_same_length(values: Table, codes: Integers, where: str = "") -> None:
     """Raise an error unless there is one label for every row."""
     if values.shape[0] != codes.size:
         raise ValueError(

@@ -17,6 +17,7 @@ from abc_plugins.core.model.predicting import add_tree_scores, find_value_rows
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.core.runtime.parallel import Workers
+from abc_plugins.core.runtime.sparse_table import SparseTable, Table
 from abc_plugins.training.metrics import ALIASES, find_metric, metric_names
 
 _LOG_LOSS = "logloss"
@@ -33,7 +34,7 @@ class EvalSet:
     Attributes
     ----------
     name : str
-    X : array of shape (n_samples, n_features)
+    X : array or SparseTable, shape (n_samples, n_features)
     y : array of shape (n_samples,)
         Labels as the user gave them.
     codes : array of int32, shape (n_samples,)
@@ -48,7 +49,7 @@ class EvalSet:
     """
 
     name: str
-    X: AnyArray
+    X: Table
     y: AnyArray
     codes: Integers
     weights: Floats
@@ -66,7 +67,7 @@ class EvalSet:
         self.scores[:] = scores if self.given_scores is None else self.given_scores
         self._rows = None
         if max_leaves is not None:
-            self.X = np.ascontiguousarray(self.X, dtype=np.float64)
+            self.X = self.X if isinstance(self.X, SparseTable) else np.ascontiguousarray(self.X, dtype=np.float64)
             self._rows = ProbabilityRows(self.codes, self.weights, softmax(self.scores[:1])[0], max_leaves, workers)
             if self.given_scores is not None:
                 self._rows.set_probabilities(np.maximum(softmax(self.scores), LEAST_PROBABILITY))

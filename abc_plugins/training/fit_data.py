@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from abc_plugins.core.bins.training_data import TrainingData, make_training_data
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.parallel import Workers
+from abc_plugins.core.runtime.sparse_table import Table
 from abc_plugins.data.categories import Categories, learn_categories
 from abc_plugins.data.labels import encode_labels, read_labels
 from abc_plugins.data.tables import Features, read_features, read_known
@@ -33,7 +34,7 @@ class FitData:
 
     Attributes
     ----------
-    X : array of shape (n_samples, n_features)
+    X : array or SparseTable, shape (n_samples, n_features)
         Categorical columns hold the numbers of categories.
     codes : array of int32, shape (n_samples,)
         Class indices.
@@ -48,7 +49,7 @@ class FitData:
         Scores to begin with, those of trees that there are already left out.
     """
 
-    X: AnyArray
+    X: Table
     codes: Integers
     classes: AnyArray
     weights: Floats
@@ -77,8 +78,8 @@ class GivenData:
     Attributes
     ----------
     features : Features
-    values : array of shape (n_samples, n_features)
-        Those of the rows that have a weight; in categorical columns indices of levels.
+    values : array or SparseTable, shape (n_samples, n_features)
+        Those of the rows that have a weight; indices of levels in categorical columns.
     codes : array of int32, shape (n_samples,)
     classes : array of shape (n_classes,)
     weights : array of shape (n_samples,)
@@ -89,7 +90,7 @@ class GivenData:
     """
 
     features: Features
-    values: AnyArray
+    values: Table
     codes: Integers
     classes: AnyArray
     weights: Floats
@@ -123,7 +124,7 @@ class GivenData:
         """
         inner, held = hold_out(self.codes, self.classes.size, share, seed)
         values, weights = self.values[inner], self.weights[inner]
-        X_held = read_features(self.values[held]).values  # prediction has need of floats
+        X_held = read_features(Features(self.values[held], None)).values  # prediction has need of floats
         categories = self._encode(values, weights)
         if self.categories is None:
             categories.encode(X_held, self.features.levels, self.features.names, "X")
@@ -135,7 +136,7 @@ class GivenData:
             values, self.codes[inner], self.classes, weights, self.features.names, categories, [held_out], start_inner
         )
 
-    def _encode(self, values: AnyArray, weights: Floats) -> Categories:
+    def _encode(self, values: Table, weights: Floats) -> Categories:
         """Learn the categories of some rows, and replace levels by their numbers; those of a model are kept."""
         if self.categories is not None:
             return self.categories

@@ -20,6 +20,7 @@ from abc_plugins.core.model.checkpoint import Checkpoint, check_checkpoint, load
 from abc_plugins.core.model.validation import ModelFormatError
 from abc_plugins.core.runtime.arrays import AnyArray
 from abc_plugins.core.runtime.checks import fail
+from abc_plugins.core.runtime.sparse_table import SparseTable, Table
 from abc_plugins.core.settings import Settings
 from abc_plugins.data.categories import Categories
 from abc_plugins.training.evaluation import EvalSet, Metrics
@@ -328,9 +329,17 @@ def _digest_categories(categories: Categories) -> str:
     return _digest(categories.has_other, repr(shown))
 
 
-def _digest_columns(X: AnyArray) -> str:
+def _digest_columns(X: Table) -> str:
     """Digest of a table that does not depend on its layout or on whether float32 was enough."""
     digest = hashlib.blake2b(repr(X.shape).encode(), digest_size=16)
     for f in range(X.shape[1]):
-        digest.update(np.ascontiguousarray(X[:, f], dtype=np.float64).data)
+        if isinstance(X, SparseTable) and X.fill[f] == 0.0:
+            rows, values = X.stored(f)
+            rows, values = rows[values != 0.0], values[values != 0.0]
+        else:
+            column = X.column(f) if isinstance(X, SparseTable) else X[:, f]
+            rows = np.flatnonzero(column)
+            values = column[rows]
+        digest.update(rows.astype(np.uint32).data)
+        digest.update(values.astype(np.float64).data)
     return _DIGEST_PREFIX + digest.hexdigest()

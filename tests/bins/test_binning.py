@@ -160,3 +160,14 @@ def test_every_column_is_its_own(order, n_threads):
     for f, feature in enumerate(features):
         np.testing.assert_array_equal(feature.edges, find_bins(X[:, f].copy(), None, 255).edges)
         np.testing.assert_array_equal(codes[f], codes_of(X[:, f], feature))
+
+
+def test_rare_values_beside_a_dominant_one_share_bins():
+    rare = np.arange(1.0, 201.0)
+    column = np.concatenate([np.zeros(9800), rare])
+    (feature,), codes = bin_columns(column[:, None])
+    assert feature.n_bins == 201 // 4
+    assert np.unique(codes[0][column == 0.0]).size == 1
+    assert np.bincount(codes[0][column > 0.0])[1:].max() <= 6
+    assert find_bins(np.concatenate([np.zeros(980), rare[:15]]), None, 255).n_bins == 16
+    assert find_bins(np.concatenate([np.zeros(900), rare]), None, 255).n_bins == 201  # not that rare

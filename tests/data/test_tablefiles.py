@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +16,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from abc_plugins.data import tablefiles
-from abc_plugins.data.tablefiles import read_table, write_table
+from abc_plugins.data import tablefiles, tablewriting
+from abc_plugins.data.csvfiles import CsvFormat
+from abc_plugins.data.tablefiles import read_batches, read_table
 from abc_plugins.data.tables import Features, read_features
+from abc_plugins.data.tablewriting import write_table
 
 
 @pytest.fixture(params=["pyarrow", "standard library"])
@@ -113,7 +119,11 @@ class TestCsv:
                 r"data\.csv is not a text file in utf-8 \(it may be UTF-16 or binary\)",
             ),
             ("a,b\n1,2\n", {"encoding": "klingon"}, "encoding must be one that Python knows; got 'klingon'"),
-            ("a;b\n1;2\n", {}, r"data\.csv has only one column with the delimiter ','; set another delimiter"),
+            (
+                "a;b\n1;2\n",
+                {},
+                r"data\.csv has only one column with the delimiter ','; set another delimiter, perhaps ';'",
+            ),
             ("a,b\n1,2\n", {"delimiter": "::"}, "delimiter must be one ASCII character; got '::'"),
             ("width,b\n1,2\n", {"target": "widht"}, r"target 'widht' is not a column of .*Did you mean 'width'\?"),
             ("a,b\n1,2\n", {"target": "z"}, r"target 'z' is not a column of .*; its columns are a, b\.$"),
@@ -127,6 +137,47 @@ class TestCsv:
     def test_bad_files(self, content: str | bytes, options: dict[str, Any], message: str, write: Any) -> None:
         with pytest.raises(ValueError, match=re.compile(message, re.DOTALL)):
             read_table(write(content), **options)
+
+    @pytest.mark.parametrize("suffix", ["gz", "bz2", "xz"])
+    def test_compressed_files(self, suffix: str, tmp_path: Path) -> None:
+        path = tmp_path / f"data.tsv.{suffix}"
+        opener = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}[suffix]
+        with opener(path, "wt") as file:
+            file.write("a\tb\n1\t2\n")
+        assert read_table(path).features.array.tolist() == [[1, 2]]
+        path.write_bytes(b"a,b\n1,2\n")
+        with pytest.raises((ValueError, OSError)):
+            read_table(path)
+
+    def test_decimal_comma_and_missing_cells(self, write: Any) -> None:
+        path = write("a;b;c\n1,5;?;x\n-2;-999;?\n")
+        data = read_table(path, decimal=",", missing=["?", "-999"], categorical="from_dtype").features
+        np.testing.assert_array_equal(data.array, [[1.5, np.nan, 0], [-2, np.nan, np.nan]])
+        assert data.levels is not None
+        assert data.levels[2].tolist() == ["x"]
+        ((batch, kept),) = read_batches(path, keep=["c"], form=CsvFormat(None, "utf-8", ("?", "-999"), ","))
+        np.testing.assert_array_equal(batch.array, [[1.5, np.nan], [-2, np.nan]])
+        assert kept == {"c": ["x", "?"]}
+        with pytest.raises(ValueError, match="delimiter and decimal must be different characters; both are ','"):
+            read_table(path, decimal=",", delimiter=",")
+
+    def test_bad_cells_are_reported(self, write: Any) -> None:
+        path = write("a,b\n" + "".join(f"{k},{k}\n" for k in range(40)) + "oops,1\n5,2\n")
+        message = r"Column 'a' of .*data\.csv has numbers in 41 rows, but 'oops' in row 41\. Mend the file"
+        with pytest.raises(ValueError, match=message):
+            read_table(path, categorical="from_dtype")
+        with pytest.raises(ValueError, match="but 'oops' in row 41"):
+            list(read_batches(path))
+        assert read_table(path, categorical=["a"]).features.levels is not None
+        assert np.isnan(read_table(path, missing=["oops"]).features.array[40, 0])
+
+    def test_large_integers_are_warned_about(self, write: Any) -> None:
+        path = write("id,b\n7,1\n9007199254740993,2\n")
+        with pytest.warns(UserWarning, match=r"Column 'id' of .* such as 9007199254740993 in row 2: as a feature"):
+            read_table(path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            read_table(path, drop=["id"])
 
     def test_no_file(self, tmp_path: Path) -> None:
         with pytest.raises(FileNotFoundError, match=r"nothing\.csv"):
@@ -167,7 +218,7 @@ def test_bad_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parquet.write_table(pa.table({"a": [1], "y": pa.array([None], pa.string())}), path)
     with pytest.raises(ValueError, match=r"target 'y' of .* is empty in 1 rows"):
         read_table(path, target="y")
-    monkeypatch.setattr(tablefiles, "find_spec", lambda _: None)
+    monkeypatch.setattr(tablewriting, "find_spec", lambda _: None)
     with pytest.raises(ModuleNotFoundError, match=r"data\.parquet need pyarrow.*pip install 'abc-plugins\[tables\]'"):
         read_table(path)
     with pytest.raises(ModuleNotFoundError, match="need pyarrow"):

@@ -12,7 +12,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
 from abc_plugins.data.labels import encode_labels, read_labels
@@ -176,12 +175,6 @@ def test_objects_that_are_all_numbers_are_numbers() -> None:
         (np.array([["a"]], dtype=object), ValueError, "could not convert string to float: 'a'"),
         (np.array([[1j]]), ValueError, "Complex data not supported"),
         (pd.DataFrame({"z": [1j]}), ValueError, "Complex data not supported: column 'z' of X"),
-        (
-            sparse.csr_matrix(np.eye(2)),
-            TypeError,
-            r"Sparse data is not supported: X is a csr_matrix. Call X.toarray\(\)",
-        ),
-        (sparse.coo_array(np.eye(2)), TypeError, "Sparse data is not supported"),
         (np.array([[1.0, -np.inf]]), ValueError, "X contains infinity .* in column 1"),
         (np.array([[np.nan, np.inf]], np.float32), ValueError, "X contains infinity .*float32.* in column 1"),
         (pd.DataFrame({"a": [np.nan], "b": [np.inf]}), ValueError, "X contains infinity .* in column 'b'"),

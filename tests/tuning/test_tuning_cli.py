@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 import re
 import shutil
@@ -13,12 +14,15 @@ import numpy as np
 import optuna
 import pytest
 
+import abc_plugins
 from abc_plugins import ABCBoostClassifier, cli
 from abc_plugins.data.tablefiles import write_table
-from tuning import load_study, write_report
-from tuning.studies import open_storage
+from abc_plugins.tuning.report.page import render_report
+from abc_plugins.tuning.result import finding
+from abc_plugins.tuning.study.storage import open_storage
+from tuning import load_study, tune, write_report
 
-FAST = ["--folds", "2", "--max-rounds", "6", "--early-stopping-rounds", "3", "--fixed", '{"n_jobs": 1}']
+FAST = ["--folds", "2", "--repeats", "1", "--max-rounds", "6", "--early-stopping-rounds", "3"]
 
 
 @pytest.fixture(name="files", scope="module")
@@ -64,7 +68,8 @@ def test_resume_runs_what_is_missing_and_shows_the_best(files, run, tmp_path):
     code, out, err = run(*command, "--resume")
     assert code == 0, err
     assert "7 complete" in out
-    assert re.search(r"7/7 .*best error 0\.\d+, trial \d", err)
+    assert re.search(r"7/7 trials, \d+ s, best logloss \d\.\d+, trial \d", err)
+    assert "[I " not in err  # Optuna's own lines
     code, _, err = run(*command, "--resume", "--seed", "5")
     assert (code, "cannot be continued" in err) == (1, True)
 
@@ -76,7 +81,9 @@ def test_status(files, run):
     code, out, _ = run("tune", "status", "--storage", files / "study.log", "--json")
     status = json.loads(out)
     assert (status["complete"], status["running"]) == (5, 0)
-    assert status["best_score"] == min(trial.value for trial in load_study(files / "study.log", None).trials)
+    study = load_study(files / "study.log", None)
+    assert status["best_score"] == study.trials[status["best_trial"]].value
+    assert status["keeps_defaults"] == (status["best_trial"] == 0)
 
 
 def test_weights_groups_test_data_and_cost(files, run):
@@ -85,7 +92,7 @@ def test_weights_groups_test_data_and_cost(files, run):
         "--cost", "--test-data", files / "test.csv", "--quiet", *FAST,
     )  # fmt: skip
     assert code == 0, err
-    assert "test set         error 0." in out
+    assert "test set         logloss " in out
 
 
 def test_time_ordered(files, run):
@@ -150,20 +157,39 @@ def test_report_is_one_page_without_network(report):
     page = Page(text)
     assert page.loaded == []
     assert "url(" not in text
-    wanted = [
-        "Optimisation history",
-        "Parameter importances",
-        "Slices",
-        "Error and cost",
-        "Base classes used",
-        "Trials",
-    ]
+    wanted = ["History", "What mattered", "Parameters one by one", "Metric and cost", "Trials"]
     assert [heading for heading in page.headings if heading in wanted] == wanted
-    assert len(page.pictures) == 5
+    assert len(page.pictures) == 4
     for picture in page.pictures:
         assert base64.b64decode(picture.partition(",")[2]).startswith(b"\x89PNG")
-    assert "best is better by" in text
     assert "<dog>" not in text
+
+
+def test_report_opens_with_the_finding_and_tells_how_to_repeat_it(report, files):
+    text = report.read_text(encoding="utf-8")
+    study = load_study(files / "study.log", None)
+    assert text.index(html.escape(finding(study))) < text.index("<table") < text.index("<img")
+    assert "120 rows, 3 features, 4 classes" in text
+    assert "abc-plugins tune " in text
+    assert f"abc-plugins {abc_plugins.__version__}" in text
+
+
+def test_pruned_trials_have_no_score_in_the_report():
+    rng = np.random.default_rng(0)
+    y = np.tile(np.arange(3), 30)
+    X = rng.normal(size=(3, 4))[y] + rng.normal(size=(90, 4))
+
+    class PruneLate(optuna.pruners.BasePruner):
+        def prune(self, study, trial):  # noqa: ARG002
+            return trial.number >= 5
+
+    result = tune(X, y, n_trials=7, cv=2, repeats=1, max_rounds=5, pruner=PruneLate(), refit=False, progress=False)
+    table = render_report(result.study).rpartition("<h2>Trials</h2>")[2]
+    rows = re.findall(r'<tr class="(\w+)"><td>(\d+)</td><td>([^<]*)</td>', table)
+    assert [score for kind, _, score in rows if kind == "pruned"] == ["", ""]
+    assert [kind for kind, *_ in rows][-2:] == ["pruned", "pruned"]
+    scores = [float(score) for kind, _, score in rows if kind != "pruned"]
+    assert scores == sorted(scores)
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium to look at the page with")
@@ -185,7 +211,7 @@ def test_report_in_a_real_browser(report, tmp_path):
         timeout=120,
         check=True,
     )
-    assert "<title>true,true,true,true,true</title>" in shown.stdout
+    assert "<title>true,true,true,true</title>" in shown.stdout
 
 
 def test_report_of_a_foreign_study_is_refused(tmp_path):

@@ -7,12 +7,12 @@ import itertools
 import numpy as np
 import optuna
 import pytest
-from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.distributions import FloatDistribution, IntDistribution
 from sklearn.model_selection import GroupKFold, TimeSeriesSplit
 
+from abc_plugins.tuning.space import applies, change_space, to_drawn, to_parameters
+from abc_plugins.tuning.splits import make_folds, usual_repeats, usual_validation_fraction
 from tuning import default_space, suggest
-from tuning.space import change_space, to_drawn, to_parameters
-from tuning.splits import make_folds
 
 Y = np.tile(np.arange(3), 40).astype(np.int32)
 
@@ -24,25 +24,58 @@ def test_search_is_bounded_by_the_number_of_classes(n_classes, largest):
 
 def test_ranges_are_those_of_the_documentation():
     space = default_space(10)
+    assert space["method"].choices == ("directional", "abcrobustlogit", "robustlogit")
     assert space["gap_plus_1"] == IntDistribution(1, 201, log=True)
     assert space["warmup"] == IntDistribution(0, 100)
-    assert space["num_leaves"] == IntDistribution(4, 64, log=True)
-    assert space["learning_rate"] == FloatDistribution(0.02, 0.3, log=True)
-    assert set(default_space(10, regularisation=True)) - set(space) == {
-        "min_samples_leaf",
-        "reg_lambda",
-        "subsample",
-        "colsample",
-    }
+    assert space["num_leaves"] == IntDistribution(4, 128, log=True)
+    assert space["max_depth"] == IntDistribution(3, 9)
+    assert space["learning_rate"] == FloatDistribution(0.02, 0.2, log=True)
 
 
-def test_exhaustive_search_is_a_choice_for_many_classes():
-    assert default_space(9, exhaustive=True)["search"] == CategoricalDistribution([*range(1, 9), "all"])
-    assert default_space(8, exhaustive=True)["search"] == IntDistribution(1, 8)
+def test_with_many_classes_only_directional_trees_are_drawn():
+    assert default_space(13)["method"].choices == ("directional",)
+
+
+def test_warm_up_is_part_of_the_rounds():
+    assert default_space(5, max_rounds=30)["warmup"] == IntDistribution(0, 15)
+
+
+def test_leaves_cannot_be_large_where_there_are_few_rows():
+    assert default_space(3, n_samples=60)["min_samples_leaf"].high == 3
+    assert default_space(3, n_samples=300)["min_samples_leaf"].high == 10
+    assert default_space(3, n_samples=10_000)["min_samples_leaf"].high == 30
+    assert default_space(3, engine="lgbm", n_samples=300)["min_child_samples"].high == 10
+
+
+def test_smallest_leaves_have_the_meaning_of_the_engine():
+    """XGBoost knows no number of samples in a leaf, only a sum of hessians."""
+    assert "min_samples_leaf" in default_space(4)
+    assert "min_child_samples" in default_space(4, engine="lgbm")
+    xgb = default_space(4, engine="xgb")
+    assert not {"min_samples_leaf", "min_child_samples"} & set(xgb)
+    assert xgb["min_child_weight"] == FloatDistribution(1e-3, 10.0, log=True)
 
 
 def test_two_classes_have_no_schedule():
-    assert set(default_space(2)) == {"num_leaves", "learning_rate"}
+    space = default_space(2)
+    assert not {"search", "gap_plus_1", "warmup"} & set(space)
+    assert space["method"].choices == ("directional", "robustlogit")
+
+
+@pytest.mark.parametrize(
+    ("values", "there", "not_there"),
+    [
+        ({"method": "directional", "tree_shape": "symmetric"}, {"max_depth", "leaf_reg_lambda"}, {"num_leaves", "gap"}),
+        ({"method": "directional", "tree_shape": "best-first"}, {"num_leaves"}, {"max_depth", "search"}),
+        ({"method": "directional", "tree_shape": "auto"}, {"num_leaves", "max_depth"}, {"warmup"}),
+        ({"method": "abcrobustlogit", "tree_shape": "auto"}, {"num_leaves", "search", "gap_plus_1", "warmup"},
+         {"max_depth", "tree_shape", "leaf_reg_lambda"}),
+        ({"method": "robustlogit", "tree_shape": "auto"}, {"num_leaves", "subsample"}, {"search", "max_depth"}),
+    ],
+)  # fmt: skip
+def test_parameters_that_do_not_matter_are_not_drawn(values, there, not_there):
+    assert all(applies(name, values) for name in there)
+    assert not any(applies(name, values) for name in not_there)
 
 
 def test_gap_is_drawn_one_larger():
@@ -52,8 +85,9 @@ def test_gap_is_drawn_one_larger():
 
 
 def test_changes_and_fixed_parameters():
-    changed = change_space(default_space(5), {"gap": IntDistribution(0, 3), "warmup": None}, {"num_leaves": 7})
-    assert set(changed) == {"search", "gap", "learning_rate"}
+    usual = default_space(5)
+    changed = change_space(usual, {"gap": IntDistribution(0, 3), "warmup": None}, {"num_leaves": 7})
+    assert list(changed) == [name.removesuffix("_plus_1") for name in usual if name not in ("warmup", "num_leaves")]
     assert changed["gap"] == IntDistribution(0, 3)
 
 
@@ -66,20 +100,48 @@ def test_changes_must_be_distributions(changes, message):
         change_space(default_space(5), changes)
 
 
-@pytest.mark.parametrize(
-    ("engine", "names"),
-    [
-        ("native", {"search", "gap", "warmup", "num_leaves", "learning_rate"}),
-        ("lgbm", {"search", "gap", "warmup", "num_leaves", "learning_rate"}),
-        ("xgb", {"search", "gap", "warmup", "max_leaves", "learning_rate", "max_depth", "grow_policy", "tree_method"}),
-    ],
-)
-def test_suggest_gives_arguments_of_the_estimator(engine, names):
-    trial = optuna.create_study().ask()
-    parameters = suggest(trial, 4, engine=engine)
-    assert set(parameters) == names
-    assert 1 <= parameters["search"] <= 4
-    assert parameters["gap"] == trial.params["gap_plus_1"] - 1
+@pytest.mark.parametrize("engine", ["native", "lgbm", "xgb"])
+def test_suggest_gives_arguments_of_the_estimator(engine):
+    if engine == "native":
+        from abc_plugins import ABCBoostClassifier as Estimator
+    elif engine == "lgbm":
+        from abc_plugins.lgbm import ABCLGBMClassifier as Estimator
+    else:
+        from abc_plugins.xgb import ABCXGBClassifier as Estimator
+    study = optuna.create_study()
+    drawn = []
+    for _ in range(12):
+        trial = study.ask()
+        drawn.append(suggest(trial, 4, engine=engine))
+        assert set(drawn[-1]) <= set(Estimator().get_params())
+        if "gap" in drawn[-1]:
+            assert drawn[-1]["gap"] == trial.params["gap_plus_1"] - 1
+        study.tell(trial, 0.0)
+    if engine == "native":
+        assert {one["method"] for one in drawn} == {"directional", "abcrobustlogit", "robustlogit"}
+        assert all(("search" in one) == (one["method"] == "abcrobustlogit") for one in drawn)
+
+
+def test_few_rows_are_split_more_often_and_stop_with_more_of_them():
+    assert [usual_repeats(5, n) for n in (100, 300, 500, 10_000)] == [3, 2, 1, 1]
+    assert usual_repeats(TimeSeriesSplit(3), 100) == 1
+    assert [usual_validation_fraction(n) for n in (100, 1250, 10_000)] == [0.25, 0.2, 0.1]
+
+
+def test_repeated_folds_are_drawn_anew():
+    folds = make_folds(3, Y, None, 0.1, 0, repeats=2)
+    assert len(folds) == 6
+    for first in (0, 3):
+        assert sorted(np.concatenate([fold.test for fold in folds[first : first + 3]])) == list(range(Y.size))
+    assert not np.array_equal(folds[0].test, folds[3].test)
+
+
+def test_the_only_row_of_a_class_is_trained_on():
+    codes = np.append(Y, 3).astype(np.int32)
+    rows = np.arange(codes.size)
+    for seed in range(5):
+        [fold] = make_folds([(rows[60:], rows[:60])], codes, None, 0.5, seed)
+        assert 120 in fold.train
 
 
 def test_every_fold_keeps_its_three_parts_apart():

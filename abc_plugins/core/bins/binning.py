@@ -1,7 +1,8 @@
 """Quantile binning: every feature becomes at most `max_bins` bins, plus one for missing values.
 
 A feature with no more distinct values than bins keeps every one of them, so that the split search sees exactly
-the splits that the raw values allow.
+the splits that the raw values allow. Only where nearly all samples share one value, as in sparse data, the others have
+fewer bins than that: their number, and with it the size of histograms, would be that of all values stored.
 """
 
 from __future__ import annotations
@@ -17,9 +18,17 @@ from abc_plugins.core.runtime.parallel import Workers
 _FEATURES_AT_A_TIME = 8
 _ROWS_AT_A_TIME = 4096
 _GLANCE = 256
-_MOST_BINS = 255
-"""Every category has a bin of its own, whatever `max_bins` says."""
+MOST_BINS = 255
 
+ALL_VALUES = MOST_BINS + 1
+"""In place of `max_bins`: every value has a bin of its own, as categories do."""
+
+ALWAYS_APART = 16
+"""So few values have a bin each."""
+
+_DOMINANT_SHARE = 0.95
+_RARE_VALUES_PER_BIN = 4
+"""Where one value has the dominant share, so many others share a bin."""
 
 _FEWEST_BINS = 64
 _ROWS_PER_BIN = 64
@@ -27,7 +36,7 @@ _ROWS_PER_BIN = 64
 
 def default_max_bins(n_samples: int) -> int:
     """Bins that so many samples are worth: finer ones make small data slower, and no better."""
-    return max(_FEWEST_BINS, min(n_samples // _ROWS_PER_BIN, _MOST_BINS))
+    return max(_FEWEST_BINS, min(n_samples // _ROWS_PER_BIN, MOST_BINS))
 
 
 @dataclass(frozen=True)
@@ -66,15 +75,16 @@ def find_bins(column: Floats, weights: Floats | None, max_bins: int) -> FeatureB
         None stands for equal weights.
     max_bins : int
     """
-    values, masses = _distinct_values(column, weights)
-    return _bins_between(values, masses, bool(np.isnan(column).any()), max_bins)
+    values, masses = distinct_values(column, weights)
+    return bins_between(values, masses, bool(np.isnan(column).any()), max_bins)
 
 
-def _bins_between(values: Floats, masses: Floats, has_missing: bool, max_bins: int) -> FeatureBins:
+def bins_between(values: Floats, masses: Floats, has_missing: bool, max_bins: int) -> FeatureBins:
     """Choose the bins of a feature with these distinct values, which have these total weights."""
     n_present = values.size
     if n_present <= 1:
         return FeatureBins(np.empty(0), has_missing)
+    max_bins = _worthwhile_bins(masses, max_bins)
     last_of_bin = _spread_over_bins(masses, max_bins)[:-1] if n_present > max_bins else np.arange(n_present - 1)
     lower, upper = values[last_of_bin], values[last_of_bin + 1]
     middle = lower / 2 + upper / 2
@@ -82,7 +92,14 @@ def _bins_between(values: Floats, masses: Floats, has_missing: bool, max_bins: i
     return FeatureBins(np.where((middle >= lower) & (middle < upper), middle, lower), has_missing)
 
 
-def _distinct_values(column: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
+def _worthwhile_bins(masses: Floats, max_bins: int) -> int:
+    """Bins for values of such masses: fewer than `max_bins` where all but one of them are rare."""
+    if masses.size <= ALWAYS_APART or max_bins == ALL_VALUES or masses.max() < _DOMINANT_SHARE * masses.sum():
+        return max_bins
+    return min(max_bins, max(ALWAYS_APART, masses.size // _RARE_VALUES_PER_BIN))
+
+
+def distinct_values(column: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
     """Sorted distinct values without NaN, and the total weight of each."""
     if weights is None:
         values = np.sort(column)  # NaN goes to the end
@@ -129,7 +146,7 @@ def _spread_over_bins(masses, max_bins):
 
 
 @kernel
-def _to_bins(column, edges, missing_bin, out):
+def to_bins(column, edges, missing_bin, out):
     """Bin of every value: the number of edges below it."""
     n_edges = edges.size
     for i in range(column.size):
@@ -175,7 +192,7 @@ def bin_features(
 
     def bin_some(first: int, _thread: int) -> None:
         for f, column in enumerate(_copy_columns(X[:, first : first + at_a_time]), start=first):
-            of_column = _MOST_BINS if is_categorical is not None and is_categorical[f] else max_bins
+            of_column = ALL_VALUES if is_categorical is not None and is_categorical[f] else max_bins
             features[f] = _bin_column(column, weights, of_column, bins[f])
 
     workers.over_items(range(0, n_features, at_a_time), bin_some)
@@ -199,7 +216,7 @@ def _bin_column(column: AnyArray, weights: Floats | None, max_bins: int, out: An
         return _bin_by_counting(integers, max_bins, out)
     column = column.astype(np.float64, copy=False)
     feature = find_bins(column, weights, max_bins)
-    _to_bins(column, feature.edges, feature.n_bins, out)
+    to_bins(column, feature.edges, feature.n_bins, out)
     return feature
 
 
@@ -225,7 +242,7 @@ def _bin_by_counting(column: AnyArray, max_bins: int, out: AnyArray) -> FeatureB
     counts = np.roll(np.bincount(places, minlength=n_places), n_negative)
     present = np.flatnonzero(counts)
     values = (present - n_negative).astype(np.float64)
-    feature = _bins_between(values, counts[present].astype(np.float64), False, max_bins)
+    feature = bins_between(values, counts[present].astype(np.float64), False, max_bins)
     bin_of = np.zeros(n_places, dtype=np.uint8)
     bin_of[present] = np.searchsorted(feature.edges, values)
     np.take(np.roll(bin_of, -n_negative), places, out=out, mode="clip")

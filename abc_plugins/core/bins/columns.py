@@ -8,6 +8,8 @@ Copies in two layouts, one byte and about two bytes a value (and another byte wh
 Where most samples share one bin of a feature (zeros, one-hot columns), that *default* bin has neither entries nor a
 cell: its sum is the node's total minus the rest. So a row of 44 one-hot columns costs as much as one or two features.
 Features that never vary are left out altogether: they can never be split on.
+
+Of sparse tables, features with few samples outside of their default bin are kept as lists instead, see `lists`.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import numpy as np
 
 from abc_plugins.core.bins.binning import FeatureBins
 from abc_plugins.core.bins.joint import JointColumns, make_joint, no_joint
+from abc_plugins.core.bins.lists import LISTED, CodeLists, no_lists, with_entries
 from abc_plugins.core.runtime.arrays import AnyArray, Bins, Booleans, Integers
 from abc_plugins.core.runtime.jit import kernel, part_of_kernel
 
@@ -44,7 +47,7 @@ class Columns(NamedTuple):
     Attributes
     ----------
     codes : array of uint8, shape (n_split_features, n_samples)
-        Bin of every value; bin number n_bins is the one of missing values.
+        Bin of every value; bin number n_bins is the one of missing values. Without the features that are listed.
     entries : array of uint16
         Cell numbers within their group: group after group, within a group sample after sample.
     row_start : array of int64, shape (n_groups, n_samples + 1) or (n_groups, 0)
@@ -65,6 +68,7 @@ class Columns(NamedTuple):
     is_categorical : array of bool
         Bins are categories.
     joint : JointColumns
+    lists : CodeLists
     """
 
     codes: Bins
@@ -81,6 +85,17 @@ class Columns(NamedTuple):
     default_bin: Integers
     is_categorical: Booleans
     joint: JointColumns
+    lists: CodeLists
+
+    @property
+    def total_cells(self) -> int:
+        """Number of histogram cells of all features."""
+        return int(self.n_cells.sum())
+
+    @property
+    def n_splits(self) -> int:
+        """Number of possible splits of all features, which does not depend on the layout."""
+        return int((self.n_bins + self.has_missing - 1).sum())
 
 
 class FeatureCells(NamedTuple):
@@ -101,20 +116,56 @@ def feature_cells(columns):
 
 def make_columns(features: Sequence[FeatureBins], bins: Bins, is_categorical: Booleans | None = None) -> Columns:
     """Lay out binned features, shape (n_features, n_samples); by default none is categorical."""
-    kept = np.array([f for f, feature in enumerate(features) if feature.n_bins + feature.has_missing > 1], np.int32)
+    kept = varying(features)
     codes = bins if kept.size == len(features) else np.ascontiguousarray(bins[kept])
+    return lay_out(features, kept, codes, no_lists(), [], is_categorical)
+
+
+def varying(features: Sequence[FeatureBins]) -> Integers:
+    """The features that can be split on."""
+    return np.array([f for f, feature in enumerate(features) if feature.n_bins + feature.has_missing > 1], np.int32)
+
+
+def lay_out(
+    features: Sequence[FeatureBins],
+    kept: Integers,
+    codes: Bins,
+    lists: CodeLists,
+    listed_default: Sequence[int],
+    is_categorical: Booleans | None,
+) -> Columns:
+    """Lay out the features `kept`, with their bins as rows of `codes` or in lists.
+
+    Parameters
+    ----------
+    features : sequence of FeatureBins
+        Of all features.
+    kept : array of int32, shape (n_split_features,)
+    codes : array of uint8, shape (n_rows, n_samples)
+    lists : CodeLists
+        Without entries.
+    listed_default : sequence of int, one per feature of `kept`
+        Default bins of those that are listed; empty if none is.
+    is_categorical : array of bool, shape (n_features,), or None
+    """
     n_bins = np.array([features[f].n_bins for f in kept], dtype=np.int32)
     has_missing = np.array([features[f].has_missing for f in kept], dtype=np.bool_)
     is_categorical = np.zeros(kept.size, dtype=np.bool_) if is_categorical is None else is_categorical[kept]
-    default_bin = _default_bins(codes)
+    is_listed = lists.row_of == LISTED if lists.row_of.size else np.zeros(kept.size, dtype=np.bool_)
+    in_rows = np.flatnonzero(~is_listed)
+    default_bin = np.full(kept.size, STORED, dtype=np.int32)
+    default_bin[in_rows] = _default_bins(codes)
     default_bin[is_categorical] = STORED  # every category has a place in the order of a tree
+    if is_listed.any():
+        default_bin[is_listed] = np.array(listed_default)[is_listed]
     n_cells = n_bins + has_missing - (default_bin != STORED)
-    group_feature = _group_features(n_cells)
     first_cell = np.zeros(kept.size, dtype=np.int64)
-    first_cell[1:] = np.cumsum(n_cells)[:-1]
-    group_cell = np.append(first_cell, n_cells.sum())[group_feature]
+    order = np.argsort(is_listed, kind="stable")  # the cells of listed features come behind all others
+    first_cell[order[1:]] = np.cumsum(n_cells[order])[:-1]
+    group_feature = _group_features(n_cells[in_rows])
+    group_cell = np.append(first_cell[in_rows], n_cells[in_rows].sum())[group_feature]
     entries, row_start, row_width, group_entry = _make_entries(
-        codes, first_cell, default_bin, group_feature, group_cell
+        codes, first_cell[in_rows], default_bin[in_rows], group_feature, group_cell
     )
     return Columns(
         codes=codes,
@@ -131,6 +182,7 @@ def make_columns(features: Sequence[FeatureBins], bins: Bins, is_categorical: Bo
         default_bin=default_bin,
         is_categorical=is_categorical,
         joint=make_joint(codes, n_cells) if np.all(default_bin == STORED) else no_joint(),
+        lists=with_entries(lists, codes.shape[1], first_cell, default_bin) if is_listed.any() else lists,
     )
 
 
@@ -153,7 +205,7 @@ def _default_bins(codes: Bins) -> Integers:
 
 def _group_features(n_cells: AnyArray) -> AnyArray:
     """First feature of every group, and the number of features behind the last."""
-    starts, cells = [0], 0
+    starts, cells = [0] if n_cells.size else [], 0
     for f, size in enumerate(n_cells):
         if cells + size > _CELLS_PER_GROUP:
             starts.append(f)

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from abc_plugins.core.bins.binning import bin_features
-from abc_plugins.core.bins.columns import Columns, make_columns
+from abc_plugins.core.bins.columns import Columns, lay_out, make_columns, varying
+from abc_plugins.core.bins.lists import make_spare_codes, spread_codes
+from abc_plugins.core.bins.sparse_binning import bin_sparse_features
 from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats, Integers
 from abc_plugins.core.runtime.parallel import Workers
+from abc_plugins.core.runtime.sparse_table import SparseTable, Table
 
 _HASH_FACTOR = np.uint32(0x01000193)
 _MIX_FACTOR = np.uint32(0x85EBCA6B)
@@ -65,7 +68,9 @@ class TrainingData:
         array of uint8, shape (n_samples,)
         """
         hashes = np.zeros(self.n_samples, dtype=np.uint32)
-        for codes in self.columns.codes:
+        spare = make_spare_codes(self.columns)
+        for f in range(self.columns.feature.size):
+            codes = spread_codes(self.columns, f, spare)
             hashes ^= codes
             hashes *= _HASH_FACTOR
         hashes ^= hashes >> np.uint32(16)
@@ -75,7 +80,7 @@ class TrainingData:
 
 
 def make_training_data(
-    X: AnyArray,
+    X: Table,
     labels: Integers,
     weights: Floats,
     n_classes: int,
@@ -87,7 +92,7 @@ def make_training_data(
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
+    X : array or SparseTable, shape (n_samples, n_features)
     labels : array of int32, shape (n_samples,)
     weights : array of shape (n_samples,)
         Positive; samples without weight must have been left out.
@@ -97,8 +102,13 @@ def make_training_data(
         Columns whose values are numbers of categories, from 0 to 254.
     """
     equal = bool(np.all(weights == weights[0]))
-    features, bins = bin_features(X, None if equal else weights, max_bins, workers, is_categorical)
-    columns = make_columns(features, bins, is_categorical)
+    unequal = None if equal else weights
+    if isinstance(X, SparseTable):
+        features, bins, lists, default_bin = bin_sparse_features(X, unequal, max_bins, is_categorical)
+        columns = lay_out(features, varying(features), bins, lists, default_bin, is_categorical)
+    else:
+        features, bins = bin_features(X, unequal, max_bins, workers, is_categorical)
+        columns = make_columns(features, bins, is_categorical)
     # "All present values left, missing ones right" is a split at infinity.
     edges = [np.append(features[f].edges, np.inf) for f in columns.feature]
     first_edge = np.cumsum([0] + [e.size for e in edges])[:-1].astype(np.int64)

@@ -115,6 +115,7 @@ class DirectionalBooster:
 
     def _boost(self, plan: DirectionPlan, loss_before: float) -> FlatTrees:
         settings, n_rounds = self._settings, self.model.n_rounds
+        self._grower.orders.settle(self.model)
         sample = draw_sample(self._data.n_samples, settings.subsample, settings.seed, n_rounds)
         directions = self._choose_directions(plan, sample)
         vectors = self._grow(plan, sample)

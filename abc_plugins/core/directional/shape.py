@@ -27,8 +27,7 @@ def choose_shape(data: TrainingData, settings: Settings, n_samples: int) -> Sett
     columns = data.columns
     shape = settings.tree_shape
     if shape == "auto":
-        n_splits = int((columns.n_bins + columns.has_missing - 1).sum())
-        best_first = n_splits < _SPLITS_PER_CLASS * data.n_classes or n_samples > _MANY_ROWS
+        best_first = columns.n_splits < _SPLITS_PER_CLASS * data.n_classes or n_samples > _MANY_ROWS
         shape = "best-first" if best_first else "symmetric"
     if shape == "best-first":
         return replace(settings, tree_shape=shape)

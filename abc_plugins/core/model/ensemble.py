@@ -17,6 +17,7 @@ import numpy as np
 from abc_plugins.core.model.predicting import add_tree_scores
 from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats, Integers
 from abc_plugins.core.runtime.parallel import Workers
+from abc_plugins.core.runtime.sparse_table import Table
 from abc_plugins.core.schedule import CLASSIC
 
 LEAF = -1
@@ -193,7 +194,7 @@ class TreeEnsemble:
             self._parts = [FlatTrees.join(self._parts)]
         return self._parts[0]
 
-    def raw_scores(self, X: AnyArray, workers: Workers, n_rounds: int | None = None) -> Floats:
+    def raw_scores(self, X: Table, workers: Workers, n_rounds: int | None = None) -> Floats:
         """Sum the trees of the first `n_rounds` rounds.
 
         Returns
@@ -205,7 +206,7 @@ class TreeEnsemble:
         add_tree_scores(X, self.flat(), 0, stop, scores, workers)
         return scores
 
-    def staged_raw_scores(self, X: AnyArray, workers: Workers) -> Iterator[Floats]:
+    def staged_raw_scores(self, X: Table, workers: Workers) -> Iterator[Floats]:
         """Yield the summed scores after each round; the array is the same one every time."""
         scores = np.tile(self.start_scores, (X.shape[0], 1))
         for m in range(self.n_rounds):

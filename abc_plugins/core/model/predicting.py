@@ -11,6 +11,7 @@ together, without branches, and LLVM vectorises it over the rows:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,6 +21,8 @@ from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats, Integers
 from abc_plugins.core.runtime.intrinsics import lowest_bit
 from abc_plugins.core.runtime.jit import kernel, part_of_kernel
 from abc_plugins.core.runtime.parallel import ROWS_PER_BLOCK, Workers
+from abc_plugins.core.runtime.sparse_table import SparseTable, Table
+from abc_plugins.core.runtime.vectors import add_row
 
 if TYPE_CHECKING:
     from abc_plugins.core.model.ensemble import FlatTrees
@@ -98,13 +101,13 @@ class Plan(NamedTuple):
 
 
 def add_tree_scores(
-    X: AnyArray, trees: FlatTrees, first_round: int, last_round: int, scores: Floats, workers: Workers
+    X: Table, trees: FlatTrees, first_round: int, last_round: int, scores: Floats, workers: Workers
 ) -> None:
     """Add the trees of rounds first_round..last_round - 1 to `scores`.
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
+    X : array or SparseTable, shape (n_samples, n_features)
         Any real dtype and order; NaN is missing.
     trees : FlatTrees
     first_round, last_round : int
@@ -112,38 +115,57 @@ def add_tree_scores(
     workers : Workers
     """
     first_tree, last_tree = int(trees.round_start[first_round]), int(trees.round_start[last_round])
-    nodes = Nodes(*map(trees.__getattribute__, Nodes._fields))
+    nodes, parts = _parts(X, trees, first_tree, last_tree)
     if X.shape[0] >= _FEWEST_ROWS and last_tree - first_tree > _FEW_TREES:
         add_blocks = partial(_add_blocks, nodes, _make_plan(nodes, first_tree, last_tree), first_tree, last_tree)
     else:
         add_blocks = partial(_walk_blocks, nodes, first_tree, last_tree)
-    for start in range(0, X.shape[0], _ROWS_PER_COPY):
-        rows = slice(start, start + _ROWS_PER_COPY)
-        part = np.ascontiguousarray(X[rows], dtype=np.float64)
+    for rows, part in parts:
         workers.over_rows(part.shape[0], partial(add_blocks, part, scores[rows]))
 
 
-def find_leaves(X: AnyArray, trees: FlatTrees, workers: Workers) -> Integers:
+def _parts(X: Table, trees: FlatTrees, first_tree: int, last_tree: int) -> tuple[Nodes, Iterator[tuple[slice, Floats]]]:
+    """Nodes, and some rows at a time in the layout of the kernels: of a sparse table the features that trees use."""
+    nodes = Nodes(*map(trees.__getattribute__, Nodes._fields))
+    if isinstance(X, SparseTable):
+        used, nodes = _number_used_features(nodes, first_tree, last_tree)
+        return nodes, X.row_blocks(used)
+    starts = range(0, X.shape[0], _ROWS_PER_COPY)
+    slices = (slice(start, start + _ROWS_PER_COPY) for start in starts)
+    return nodes, ((rows, np.ascontiguousarray(X[rows], dtype=np.float64)) for rows in slices)
+
+
+def _number_used_features(nodes: Nodes, first_tree: int, last_tree: int) -> tuple[AnyArray, Nodes]:
+    """The features that some trees split on, and nodes of these trees that know them by their place among those."""
+    here = slice(nodes.node_start[first_tree], nodes.node_start[last_tree])
+    of_trees = nodes.feature[here]
+    inner = of_trees >= 0
+    used, place = np.unique(of_trees[inner], return_inverse=True)
+    feature = nodes.feature.copy()
+    feature[here][inner] = place
+    return used, nodes._replace(feature=feature)
+
+
+def find_leaves(X: Table, trees: FlatTrees, workers: Workers) -> Integers:
     """Node number, within its tree, of the leaf that every row reaches in every tree.
 
     Returns
     -------
     leaves : array of int32, shape (n_samples, n_trees)
     """
-    nodes = Nodes(*map(trees.__getattribute__, Nodes._fields))
+    nodes, parts = _parts(X, trees, 0, trees.n_trees)
     leaves = np.empty((X.shape[0], trees.n_trees), dtype=np.int32)
-    for start in range(0, X.shape[0], _ROWS_PER_COPY):
-        rows = slice(start, start + _ROWS_PER_COPY)
-        part = np.ascontiguousarray(X[rows], dtype=np.float64)
+    for rows, part in parts:
         workers.over_rows(part.shape[0], partial(_find_leaves, nodes, part, leaves[rows]))
     return leaves
 
 
-def find_value_rows(X: AnyArray, trees: FlatTrees, t: int, workers: Workers) -> AnyArray:
+def find_value_rows(X: Table, trees: FlatTrees, t: int, workers: Workers) -> AnyArray:
     """For tree `t` the row of its values that every row of `X` reaches, array of uint16, shape (n_samples,)."""
-    nodes = Nodes(*map(trees.__getattribute__, Nodes._fields))
+    nodes, parts = _parts(X, trees, t, t + 1)
     found = np.empty(X.shape[0], dtype=np.uint16)
-    workers.over_rows(X.shape[0], partial(_find_value_rows, nodes, t, X, found))
+    for rows, part in parts:
+        workers.over_rows(part.shape[0], partial(_find_value_rows, nodes, t, part, found[rows]))
     return found
 
 
@@ -439,12 +461,9 @@ def _add_leaves(nodes, t, leaves, n, start, scores):
             scores[start + i, k] += values[value]
             scores[start + i, b] += values[value + 1]
     elif width == scores.shape[1]:  # all classes, in their order, see `check_trees`
+        flat = scores.reshape(-1)
         for i in range(n):
-            row = scores[start + i]
-            value = value_start + leaves[i] * width
-            leaf = values[value : value + width]
-            for k in range(row.size):
-                row[k] += leaf[k]
+            add_row(flat, (start + i) * width, values, value_start + leaves[i] * width, width)
     else:
         for i in range(n):
             _add_values(nodes, t, leaves[i], scores, start + i)

@@ -65,11 +65,36 @@ class _Row:
     def store(self, k: Any, vector: Any) -> None:
         self._builder.store(vector, self._pointer(k), align=8)
 
+    def load_one(self, k: Any) -> Any:
+        return self._builder.load(self._builder.gep(self._start, [k]))
+
+    def store_one(self, k: Any, number: Any) -> None:
+        self._builder.store(number, self._builder.gep(self._start, [k]))
+
 
 def _for_vectors(builder: Any, width: Any, body: Callable[[Any], None]) -> None:
     """Call `body(k)` for every multiple k of `LANES` below the width of a row."""
     with cgutils.for_range(builder, builder.udiv(width, width.type(LANES))) as loop:
         body(builder.mul(loop.index, width.type(LANES)))
+
+
+@intrinsic
+def add_row(typing_context: Any, rows: Any, at: Any, terms: Any, terms_at: Any, width: Any) -> Any:  # noqa: ARG001
+    """Add another row to a row; this one may have any number of numbers."""
+    signature = types.void(rows, types.int64, terms, types.int64, types.int64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        row = _Row(context, builder, signature.args[0], arguments[0], arguments[1])
+        term = _Row(context, builder, signature.args[2], arguments[2], arguments[3])
+        width = arguments[4]
+        _for_vectors(builder, width, lambda k: row.store(k, builder.fadd(row.load(k), term.load(k))))
+        done = builder.mul(builder.udiv(width, width.type(LANES)), width.type(LANES))
+        with cgutils.for_range(builder, builder.sub(width, done)) as loop:
+            k = builder.add(done, loop.index)
+            row.store_one(k, builder.fadd(row.load_one(k), term.load_one(k)))
+        return context.get_dummy_value()
+
+    return signature, generate
 
 
 @intrinsic

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from abc_plugins.core.bins.columns import feature_cells
+from abc_plugins.core.bins.lists import codes_of
 from abc_plugins.core.runtime.jit import kernel, part_of_kernel
 from abc_plugins.core.trees.categories import places_of, sort_categories
 from abc_plugins.core.trees.feature_choice import close_groups, draw_features, start_choice
@@ -295,7 +296,7 @@ def _split_leaf(columns, nodes, parent, left, rules, work):
     node = nodes[parent]
     f = node.split_feature
     n_left = partition(
-        columns.codes[f],
+        codes_of(columns, f, work.spare),
         node.split_bin,
         columns.has_missing[f] and node.split_missing_left,
         columns.n_bins[f],
@@ -392,7 +393,7 @@ def number_leaves(nodes, n_nodes, leaf_ids):
 
 
 @kernel
-def send_down(columns, nodes, n_nodes, rows, rows_aside, units, rules, order, leaf_ids):
+def send_down(columns, nodes, n_nodes, rows, rows_aside, units, rules, order, spare, leaf_ids):
     """Leaf of the samples that a tree was not grown from; their weight counts in the nodes that they reach.
 
     Parameters
@@ -406,6 +407,7 @@ def send_down(columns, nodes, n_nodes, rows, rows_aside, units, rules, order, le
     rules : SplitRules
     order : CategoryOrder
         That of the tree.
+    spare : SpareCodes
     leaf_ids : array of uint16, shape (n_samples,)
         Filled in.
     """
@@ -427,9 +429,8 @@ def send_down(columns, nodes, n_nodes, rows, rows_aside, units, rules, order, le
             f = node.feature
             missing_left = columns.has_missing[f] and node.missing_left
             places = places_of(order, f, columns.n_bins[f])
-            n_left = partition(
-                columns.codes[f], node.bin, missing_left, columns.n_bins[f], places, rows[start:stop], rows_aside
-            )
+            codes = codes_of(columns, f, spare)
+            n_left = partition(codes, node.bin, missing_left, columns.n_bins[f], places, rows[start:stop], rows_aside)
             starts[node.left] = start
             stops[node.left] = starts[node.right] = start + n_left
             stops[node.right] = stop

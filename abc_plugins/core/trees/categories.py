@@ -3,7 +3,8 @@
 The best split of categories into two groups keeps them in the order of sum z / sum h, which is exact for a scalar
 direction. A tree takes that order from its root, where the sums have the most samples, and smooths them, so that rare
 categories stay in the middle. In half of the trees, drawn at random, a feature keeps the order of its category
-numbers instead: categories often have a natural order, and two kinds of splits are better than either.
+numbers instead: categories often have a natural order, and two kinds of splits are better than either. Where that
+order turns out to be the better one, it is kept in all trees, see `category_orders`.
 """
 
 from __future__ import annotations

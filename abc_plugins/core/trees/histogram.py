@@ -47,6 +47,8 @@ def build_histogram(columns, rows, cells, joint_sums, hist):
             _add_even_rows(group_entries, width, rows, cells, group_hist)
         else:
             _add_uneven_rows(group_entries, columns.row_start[g], rows, cells, group_hist)
+    if columns.lists.entries.size > 0:
+        _add_uneven_rows(columns.lists.entries, columns.lists.entry_start, rows, cells, hist)
 
 
 @part_of_kernel
@@ -132,29 +134,37 @@ def sum_histogram(columns, rows, amounts, hist):
     for g in range(columns.row_width.size):
         entries = columns.entries[columns.group_entry[g] : columns.group_entry[g + 1]]
         group_hist = hist[columns.group_cell[g] : columns.group_cell[g + 1]]
-        width = np.uint64(columns.row_width[g])
-        is_even = columns.row_width[g] >= 0
-        row_start = columns.row_start[0 if is_even else g]
-        n = rows.size
-        for j in range(n):
-            ahead = rows[min(j + _AHEAD, n - 1)]
-            prefetch(amounts, ahead)
-            row = np.uint64(rows[j])
-            amount = amounts[row]
-            if is_even:
-                prefetch(entries, np.uint64(ahead) * width)
-                e = row * width
-                stop = e + width
-            else:
-                prefetch(entries, row_start[ahead])
-                e = np.uint64(row_start[row])
-                stop = np.uint64(row_start[row + _ONE])
-            while e + _FOUR <= stop:  # four at a time: the loop itself takes time
-                group_hist[entries[e]] += amount
-                group_hist[entries[e + _ONE]] += amount
-                group_hist[entries[e + _TWO]] += amount
-                group_hist[entries[e + _THREE]] += amount
-                e += _FOUR
-            while e < stop:
-                group_hist[entries[e]] += amount
-                e += _ONE
+        row_start = columns.row_start[0 if columns.row_width[g] >= 0 else g]
+        _sum_rows(entries, columns.row_width[g], row_start, rows, amounts, group_hist)
+    if columns.lists.entries.size > 0:
+        _sum_rows(columns.lists.entries, np.int64(-1), columns.lists.entry_start, rows, amounts, hist)
+
+
+@kernel
+def _sum_rows(entries, row_width, row_start, rows, amounts, hist):
+    """Add samples that have `row_width` entries each, or if that is -1 entries that begin at `row_start`."""
+    width = np.uint64(row_width)
+    is_even = row_width >= 0
+    n = rows.size
+    for j in range(n):
+        ahead = rows[min(j + _AHEAD, n - 1)]
+        prefetch(amounts, ahead)
+        row = np.uint64(rows[j])
+        amount = amounts[row]
+        if is_even:
+            prefetch(entries, np.uint64(ahead) * width)
+            e = row * width
+            stop = e + width
+        else:
+            prefetch(entries, row_start[ahead])
+            e = np.uint64(row_start[row])
+            stop = np.uint64(row_start[row + _ONE])
+        while e + _FOUR <= stop:  # four at a time: the loop itself takes time
+            hist[entries[e]] += amount
+            hist[entries[e + _ONE]] += amount
+            hist[entries[e + _TWO]] += amount
+            hist[entries[e + _THREE]] += amount
+            e += _FOUR
+        while e < stop:
+            hist[entries[e]] += amount
+            e += _ONE

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from abc_plugins.core.bins.columns import Columns
 from abc_plugins.core.bins.training_data import TrainingData
 from abc_plugins.core.leaves import Update
 from abc_plugins.core.model.ensemble import LEAF, NO_SETS, NODE_DTYPES, SET_WORDS, THRESHOLD, FlatTrees
@@ -17,6 +18,7 @@ from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.core.settings import MAX_DEPTH, Settings
 from abc_plugins.core.trees.best_first import number_leaf_nodes, number_leaves, send_down
 from abc_plugins.core.trees.categories import make_category_order
+from abc_plugins.core.trees.category_orders import CategoryOrders
 from abc_plugins.core.trees.feature_choice import FeatureChoice, make_feature_choice
 from abc_plugins.core.trees.fixedpoint import count_rows, weigh
 from abc_plugins.core.trees.splitting import UNLIMITED_DEPTH, SplitRules
@@ -26,19 +28,17 @@ from abc_plugins.core.trees.workspace import NODE, RoundTrees, copy_nodes, weigh
 _HISTOGRAM_BYTES = 2**30
 """Histograms take no more than this together, unless that is too little even for the fewest that one tree needs."""
 
+_SPARSE_HISTOGRAM_BYTES = 2**26
+"""As much is allowed for sparse data, however small."""
+
 _FEWEST_HISTOGRAMS = 3
 """One for the root, and two for the leaves that are searched."""
-
 
 _ROUNDING = 1e-9
 """Sums of weights that should be equal may differ by this share, and are to allow the same number of leaves."""
 
-_SORTED_SHARE = 0.5
-_OF_CATEGORIES = 2**32 - 1
-"""In place of a tree: the draw of the categorical features that trees sort."""
-
 _OF_NODES = 2**32 - 2
-"""Likewise: the draw of the seeds of features for each node."""
+"""In place of a tree: the draw of the seeds of features for each node."""
 
 _ROWS_PER_LOT = 2**18
 """A thread grows no more trees at a time than have so many samples together: it cannot be interrupted meanwhile."""
@@ -59,6 +59,7 @@ class RoundGrower:
         No tree has more nodes.
     leaf_ids : array of uint16, shape (n_trees, n_samples)
         For every tree grown last the node number of each sample's leaf.
+    orders : CategoryOrders
     """
 
     def __init__(self, data: TrainingData, settings: Settings, workers: Workers) -> None:
@@ -96,6 +97,7 @@ class RoundGrower:
         self._nodes: AnyArray = np.empty((0, 0), dtype=NODE)
         self._n_nodes = np.empty(0, dtype=np.int64)
         self.leaf_ids: AnyArray = np.empty((0, data.n_samples), dtype=np.uint16)
+        self.orders = CategoryOrders(data.columns, data.n_samples, settings.seed)
         self._place_start = make_category_order(data.columns.n_bins, data.columns.is_categorical).start
 
     def grow(
@@ -169,11 +171,12 @@ class RoundGrower:
     ) -> RoundTrees:
         n_trees = len(keys)
         self._reserve(n_trees)
+        self._is_sorted[:n_trees] = self.orders.draw(round_index, n_trees)
         max_leaves = self._max_leaves(plus, minus) if len(z) == 0 else np.full(n_trees, self._num_leaves)
         return RoundTrees(
             plus, minus, z, h,
             usable=self._usable_features(round_index, keys),
-            sorts=self._sorted_features(round_index, n_trees),
+            sorts=self._is_sorted[:n_trees],
             places=self._places,
             max_leaves=max_leaves,
             nodes=self._nodes,
@@ -210,7 +213,7 @@ class RoundGrower:
                     if depth is None:  # symmetric trees know the leaves of all samples
                         send_down(
                             data.columns, trees.nodes[t], trees.n_nodes[t], work.rows[sample.size :], work.rows_aside,
-                            units, rules, work.order, trees.leaf_ids[t],
+                            units, rules, work.order, work.spare, trees.leaf_ids[t],
                         )  # fmt: skip
             if self._is_weighted:
                 for t in range(*lot):
@@ -318,10 +321,13 @@ class RoundGrower:
 
     def _affordable_depth(self, max_depth: int | None) -> int:
         """Levels of a symmetric tree: all of its leaves but those of the last level have histograms."""
-        return max(1, min(max_depth or MAX_DEPTH, self._affordable_histograms().bit_length()))
+        columns = self._data.columns  # the depth of a model must not depend on their layout
+        affordable = _HISTOGRAM_BYTES // max(1, 16 * (columns.n_splits + columns.feature.size))
+        return max(1, min(max_depth or MAX_DEPTH, affordable.bit_length()))
 
     def _affordable_histograms(self) -> int:
-        return _HISTOGRAM_BYTES // max(1, 16 * int(self._data.columns.group_cell[-1]))
+        columns = self._data.columns
+        return _histogram_bytes(columns) // max(1, 16 * columns.total_cells)
 
     def _provide_symmetric_teams(self, n_trees: int, depth: int) -> list[SymmetricTeam]:
         """Teams for as many symmetric trees at a time as there are threads and memory for."""
@@ -392,15 +398,6 @@ class RoundGrower:
         random = np.random.default_rng([self._settings.seed, round_index, _OF_NODES])
         return random.integers(2**63, size=n_trees, dtype=np.uint64)
 
-    def _sorted_features(self, round_index: int, n_trees: int) -> Booleans:
-        """The categorical features whose categories each tree sorts: half of them, drawn at random."""
-        is_sorted = self._is_sorted[:n_trees]
-        is_categorical = self._data.columns.is_categorical
-        if is_categorical.any():
-            random = np.random.default_rng([self._settings.seed, round_index, _OF_CATEGORIES])
-            is_sorted[:] = (random.random(is_sorted.shape) < _SORTED_SHARE) & is_categorical
-        return is_sorted
-
 
 def _lots(n_trees: int, n_teams: int, n_samples: int) -> list[tuple[int, int]]:
     """Trees for a thread to take at a time: many at first, as every lot takes time in Python, and few in the end."""
@@ -413,6 +410,13 @@ def _lots(n_trees: int, n_teams: int, n_samples: int) -> list[tuple[int, int]]:
         lots.append((first, last))
         first = last
     return lots
+
+
+def _histogram_bytes(columns: Columns) -> int:
+    """Memory for histograms: for sparse data no more than a few times that of the samples."""
+    if columns.lists.row_of.size == 0:
+        return _HISTOGRAM_BYTES
+    return min(_HISTOGRAM_BYTES, max(_SPARSE_HISTOGRAM_BYTES, 2 * columns.lists.n_bytes))
 
 
 def _count_units(weight: float, per_unit: float, largest: int) -> int:

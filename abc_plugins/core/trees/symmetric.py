@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abc_plugins.core.bins.columns import Columns
+from abc_plugins.core.bins.lists import SpareCodes, codes_of, make_spare_codes
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.jit import kernel, part_of_kernel
 from abc_plugins.core.trees.best_first import partition
@@ -51,6 +52,7 @@ class SymmetricSpace(NamedTuple):
     thresholds : LevelThresholds
     order : CategoryOrder
     choice : FeatureChoice
+    spare : SpareCodes
     """
 
     cells: AnyArray
@@ -62,11 +64,12 @@ class SymmetricSpace(NamedTuple):
     thresholds: LevelThresholds
     order: CategoryOrder
     choice: FeatureChoice
+    spare: SpareCodes
 
 
 def make_symmetric_space(columns: Columns, depth: int, min_units: int, choice: FeatureChoice) -> SymmetricSpace:
     """Allocate work space for trees of this depth; children need a weight of `min_units`, 0 if it does not matter."""
-    n_samples, n_cells, n_histograms = columns.codes.shape[1], int(columns.group_cell[-1]), 2 ** (depth - 1)
+    n_samples, n_cells, n_histograms = columns.codes.shape[1], columns.total_cells, 2 ** (depth - 1)
     return SymmetricSpace(
         cells=np.empty(n_samples, dtype=np.int64),
         cell_units=np.zeros(2),
@@ -77,6 +80,7 @@ def make_symmetric_space(columns: Columns, depth: int, min_units: int, choice: F
         thresholds=make_level_thresholds(columns),
         order=make_category_order(columns.n_bins, columns.is_categorical),
         choice=choice,
+        spare=make_spare_codes(columns),
     )
 
 
@@ -112,7 +116,7 @@ def grow_symmetric_trees(columns, units, n_rows, rules, min_units, work, trees, 
         _make_root(columns, units, n_rows, trees.sorts[t], min_units, work, nodes)
         n_levels = _split_levels(columns, units, trees.usable[t], depth, in_units, work, nodes)
         n_nodes = 2 ** (n_levels + 1) - 1
-        _look_up_leaves(columns, nodes, n_levels, work.order, leaf_ids)
+        _look_up_leaves(columns, nodes, n_levels, work.order, work.spare, leaf_ids)
         _weigh_nodes(nodes, n_nodes, units, leaf_ids, rules)
         trees.n_nodes[t] = n_nodes
         for place in range(trees.places.shape[1]):
@@ -213,7 +217,7 @@ def _part_samples(columns, nodes, i, work):
     start, stop, f = node.start, node.stop, node.feature
     if stop > start:
         nodes[node.left].stop = nodes[node.right].start = start + partition(
-            columns.codes[f],
+            codes_of(columns, np.int64(f), work.spare),
             np.int64(node.bin),
             columns.has_missing[f] and node.missing_left,
             columns.n_bins[f],
@@ -257,14 +261,14 @@ def _part_histogram(columns, rows, amounts, histograms, parent, child):
 
 
 @part_of_kernel
-def _look_up_leaves(columns, nodes, n_levels, order, leaf_ids):
+def _look_up_leaves(columns, nodes, n_levels, order, spare, leaf_ids):
     """Leaf of every sample, whether the tree was grown from it or not; LLVM vectorises the loops."""
     for i in range(leaf_ids.size):
         leaf_ids[i] = 0
     for level in range(n_levels):
         node = nodes[2**level - 1]
         f, last_left = node.feature, node.bin
-        codes = columns.codes[f]
+        codes = codes_of(columns, np.int64(f), spare)
         missing_code = columns.n_bins[f]
         if order.is_sorted[f]:
             places = places_of(order, f, missing_code)

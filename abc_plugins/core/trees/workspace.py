@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abc_plugins.core.bins.columns import Columns
+from abc_plugins.core.bins.lists import SpareCodes, make_spare_codes
 from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats
 from abc_plugins.core.runtime.jit import kernel
 from abc_plugins.core.trees.categories import CategoryOrder, make_category_order
@@ -109,6 +110,7 @@ class WorkSpace(NamedTuple):
         Number of nodes, what is next (SPLIT and so on), and the node to sum.
     order : CategoryOrder
     choice : FeatureChoice
+    spare : SpareCodes
     """
 
     cells: AnyArray
@@ -122,6 +124,7 @@ class WorkSpace(NamedTuple):
     progress: AnyArray
     order: CategoryOrder
     choice: FeatureChoice
+    spare: SpareCodes
 
 
 def make_workspace(columns: Columns, num_leaves: int, n_histograms: int, choice: FeatureChoice) -> WorkSpace:
@@ -132,13 +135,14 @@ def make_workspace(columns: Columns, num_leaves: int, n_histograms: int, choice:
         cell_units=np.zeros(2),
         rows=np.empty(n_samples, dtype=np.uint32),
         rows_aside=np.empty(n_samples, dtype=np.uint32),
-        histograms=np.empty((n_histograms, int(columns.group_cell[-1]), 2), dtype=np.int64),
+        histograms=np.empty((n_histograms, columns.total_cells, 2), dtype=np.int64),
         joint_sums=np.empty((int(columns.joint.start[-1]), 2), dtype=np.int64),
         usable=np.empty((num_leaves, columns.feature.size), dtype=np.bool_),
         thresholds=make_thresholds(int(columns.n_bins.max(initial=0))),
         progress=np.zeros(3, dtype=np.int64),
         order=make_category_order(columns.n_bins, columns.is_categorical),
         choice=choice,
+        spare=make_spare_codes(columns),
     )
 
 

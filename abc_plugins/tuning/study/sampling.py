@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,17 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.samplers import BaseSampler, TPESampler
 from optuna.trial import TrialState
 
-from tuning.trials import FINISHED, trials_when_asked
+from abc_plugins.tuning.study.storage import START, WORKER, this_process
+from abc_plugins.tuning.study.trials import FINISHED, trials_when_asked
 
-_N_STARTUP_TRIALS = 10
+_N_STARTUP_TRIALS = 8
 _SLOT = "abc:slot"
+_QUEUED = "fixed_params"  # how Optuna calls what a trial must draw
 _HAVE_SLOTS = (*FINISHED, TrialState.RUNNING)
 
 
 class ReproducibleSampler(BaseSampler):
-    """Optuna's multivariate TPE with a seed of its own for every trial.
+    """Optuna's multivariate TPE with a seed of its own for every trial, after given trials to start with.
 
     Trials that have not failed have different slots, in one process 0, 1, 2 and so on; a trial that fails leaves its
     slot to a later one. The seed is made of `seed` and the slot. So a run that was killed and resumed draws what an
@@ -28,17 +31,34 @@ class ReproducibleSampler(BaseSampler):
     Parameters
     ----------
     seed : int
+    starts : sequence of (name, parameters), default=()
+        What the trials of the first slots draw. The name is kept as the user attribute "start".
+    sampler : optuna sampler, optional
+        Draws the other trials in place of TPE.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(
+        self, seed: int, starts: Sequence[tuple[str, dict[str, Any]]] = (), sampler: BaseSampler | None = None
+    ) -> None:
         self.seed = seed
+        self.starts = list(starts)
+        self.sampler = sampler
         self._samplers: dict[int, BaseSampler] = {}
 
     def before_trial(self, study: Any, trial: Any) -> None:
         """Make the trial's sampler."""
+        storage, own = study._storage, trial._trial_id  # as Optuna's own samplers do
+        # At once, so that a trial whose process is killed while it draws is known to be lost.
+        storage.set_trial_user_attr(own, WORKER, this_process())
         slot = _free_slot(study, trial)
-        study._storage.set_trial_system_attr(trial._trial_id, _SLOT, slot)  # as Optuna's own samplers do
-        self._samplers[trial.number] = _tpe(int(np.random.SeedSequence([self.seed, slot]).generate_state(1)[0]))
+        storage.set_trial_system_attr(own, _SLOT, slot)
+        if slot < len(self.starts) and _QUEUED not in trial.system_attrs:
+            name, parameters = self.starts[slot]
+            storage.set_trial_user_attr(own, START, name)
+            trial.user_attrs[START] = name  # this copy of the trial is the one that is asked
+            trial.system_attrs[_QUEUED] = parameters
+        seed = int(np.random.SeedSequence([self.seed, slot]).generate_state(1)[0])
+        self._samplers[trial.number] = self.sampler or _tpe(seed)
         self._samplers[trial.number].before_trial(study, trial)
 
     def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, Any]:
@@ -72,7 +92,7 @@ def _free_slot(study: Any, trial: Any) -> int:
 def _tpe(seed: int) -> TPESampler:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
-        # Groups: the baseline has no s, g and w. Constant liar: trials of other processes are still running.
+        # Groups: which parameters there are depends on the method. Constant liar: others are still running.
         return TPESampler(
             seed=seed, n_startup_trials=_N_STARTUP_TRIALS, multivariate=True, group=True, constant_liar=True
         )

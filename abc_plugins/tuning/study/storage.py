@@ -8,7 +8,8 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +23,21 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 import abc_plugins
 from abc_plugins.core.runtime.arrays import AnyArray
 from abc_plugins.core.runtime.checks import fail
-from tuning.pruning import ALIVE
-from tuning.space import Space
-from tuning.splits import Fold
-from tuning.trials import FINISHED, running_trials, trials_when_asked
+from abc_plugins.tuning.space import Space
+from abc_plugins.tuning.splits import Fold
+from abc_plugins.tuning.study.rounds import ALIVE
+from abc_plugins.tuning.study.trials import FINISHED, running_trials, trials_when_asked
 
 PREFIX = "abc:"
 """Begins the names of all attributes of a study that are ours."""
 
 FINGERPRINT, READY = PREFIX + "fingerprint", PREFIX + "ready"
-START, OMIT, SETTINGS, WORKER = "start", "omit", "settings", "worker"
-_START_ATTRIBUTES = (START, OMIT, SETTINGS)
+START, WORKER = "start", "worker"
+"""User attributes of a trial: its name if the study started with it, and the process that works on it."""
+
+DEFAULTS = "defaults"
+"""Name of the trial that every study starts with."""
+
 _JOURNAL_SUFFIXES = (".log", ".journal", ".jsonl")
 _SQLITE_SUFFIXES = (".db", ".sqlite", ".sqlite3")
 _SQLITE_TIMEOUT = 120
@@ -101,6 +106,17 @@ def _fast(storage: Any, sqlite: bool) -> Any:
     return storage
 
 
+@contextmanager
+def silent_optuna() -> Iterator[None]:
+    """Let Optuna report errors only: its line for every trial is no progress that one can read."""
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(max(before, optuna.logging.ERROR))
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(before)
+
+
 def load_study(storage: Any, study_name: str | None) -> Any:
     """Open a study for looking at it; without a name, the only one of the storage."""
     if isinstance(storage, str | os.PathLike) and "://" not in os.fspath(storage) and not Path(storage).exists():
@@ -120,7 +136,7 @@ def load_study(storage: Any, study_name: str | None) -> Any:
 
 
 def fingerprint(
-    data: Mapping[str, AnyArray | None],
+    data: Mapping[str, Sequence[AnyArray] | None],
     folds: Sequence[Fold],
     space: Space,
     settings: Mapping[str, Any],
@@ -128,7 +144,7 @@ def fingerprint(
 ) -> dict[str, Any]:
     """Describe everything that the values of trials depend on; equal studies have equal fingerprints."""
     return {
-        **{name: None if values is None else _digest(values) for name, values in data.items()},
+        **{name: None if arrays is None else _digest(*arrays) for name, arrays in data.items()},
         "splits": _digest(*(rows for fold in folds for rows in (fold.train, fold.valid, fold.test))),
         "space": {name: json.loads(distribution_to_json(value)) for name, value in space.items()},
         "settings": json.loads(json.dumps(settings, sort_keys=True, default=repr)),
@@ -180,16 +196,13 @@ def open_study(
     sampler: Any,
     pruner: Any,
     attributes: Mapping[str, Any],
-    starts: Sequence[tuple[dict[str, Any], dict[str, Any]]],
 ) -> Any:
-    """Create a study with its first trials, or continue it.
+    """Create a study, or continue it.
 
     Parameters
     ----------
     attributes : dict
         Attributes of the study, the fingerprint among them.
-    starts : sequence of (parameters, attributes)
-        Trials to begin with.
     """
     opened = open_storage(storage)
     arguments = {"storage": opened, "sampler": sampler, "pruner": pruner}
@@ -202,8 +215,6 @@ def open_study(
         return study
     for name, value in attributes.items():
         study.set_user_attr(name, value)
-    for parameters, own in starts:
-        study.enqueue_trial(parameters, user_attrs=own)
     study.set_user_attr(READY, True)
     return study
 
@@ -227,9 +238,7 @@ def is_surplus(study: Any, trial: Any, n_trials: int) -> bool:
     A trial that waits in the queue counts by its number, too: later ones must leave it its place.
     """
     others = trials_when_asked(study, trial.number, (*FINISHED, TrialState.RUNNING, TrialState.WAITING))
-    before = [other for other in others if other.number < trial.number or other.state in FINISHED]
-    # Two processes may have queued a lost start again.
-    return len(before) >= n_trials or any(_same_start(other, trial.user_attrs) for other in before)
+    return sum(other.number < trial.number or other.state in FINISHED for other in others) >= n_trials
 
 
 # ------------------------------------------------------------------------------------------------ lost trials
@@ -237,32 +246,36 @@ def is_surplus(study: Any, trial: Any, n_trials: int) -> bool:
 
 def sign(trial: Any) -> None:
     """Note in a trial which process works on it."""
-    trial.set_user_attr(WORKER, {"host": socket.gethostname(), "pid": os.getpid(), "begun": _begun(os.getpid())})
+    if trial.user_attrs.get(WORKER) != this_process():
+        trial.set_user_attr(WORKER, this_process())
 
 
-def fail_lost_trials(study: Any) -> int:
+def this_process() -> dict[str, Any]:
+    """What tells this process from all others."""
+    return {"host": socket.gethostname(), "pid": os.getpid(), "begun": _begun(os.getpid())}
+
+
+def fail_lost_trials(study: Any, abandoned: Collection[int] = ()) -> int:
     """Mark trials of dead processes as failed, and queue those again that were enqueued.
+
+    Parameters
+    ----------
+    study : optuna.Study
+    abandoned : collection of int
+        Numbers of trials that this process has given up.
 
     Returns
     -------
     int
         How many trials were lost.
     """
-    lost = [trial for trial in running_trials(study) if _is_lost(trial)]
+    lost = [trial for trial in running_trials(study) if trial.number in abandoned or _is_lost(trial)]
     for trial in lost:
         study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
         parameters = trial.system_attrs.get("fixed_params")
-        if parameters is None:
-            continue
-        own = {name: trial.user_attrs[name] for name in _START_ATTRIBUTES if name in trial.user_attrs}
-        alive = (*FINISHED, TrialState.RUNNING, TrialState.WAITING)
-        if not any(_same_start(other, own) for other in study.get_trials(deepcopy=False, states=alive)):
-            study.enqueue_trial(parameters, user_attrs=own)
+        if parameters is not None:
+            study.enqueue_trial(parameters)
     return len(lost)
-
-
-def _same_start(trial: Any, own: Mapping[str, Any]) -> bool:
-    return START in own and trial.user_attrs.get(START) == own[START]
 
 
 def _is_lost(trial: Any) -> bool:

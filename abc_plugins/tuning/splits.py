@@ -13,6 +13,8 @@ from abc_plugins.core.runtime.arrays import AnyArray, Integers
 from abc_plugins.core.runtime.checks import check_integer, fail
 
 Rows = AnyArray
+_ROWS_TO_SCORE, _MOST_REPEATS = 500, 3
+_ROWS_TO_STOP = 250
 _ALLOWED = "a whole number of at least 2, a scikit-learn splitter, or a list of (train rows, test rows)"
 
 
@@ -35,7 +37,21 @@ class Fold:
     test: Rows
 
 
-def make_folds(cv: Any, codes: Integers, groups: AnyArray | None, validation_fraction: float, seed: int) -> list[Fold]:
+def usual_repeats(cv: Any, n_samples: int) -> int:
+    """How often folds are drawn anew by default: the score of a few hundred rows depends on how they fell."""
+    if not isinstance(cv, int | np.integer):
+        return 1
+    return max(1, min(-(-_ROWS_TO_SCORE // n_samples), _MOST_REPEATS))
+
+
+def usual_validation_fraction(n_samples: int) -> float:
+    """Share of a fold's training rows that stops the training by default: more where there are few rows."""
+    return float(np.clip(_ROWS_TO_STOP / n_samples, 0.1, 0.25))
+
+
+def make_folds(
+    cv: Any, codes: Integers, groups: AnyArray | None, validation_fraction: float, seed: int, repeats: int = 1
+) -> list[Fold]:
     """Split the rows.
 
     Parameters
@@ -50,8 +66,13 @@ def make_folds(cv: Any, codes: Integers, groups: AnyArray | None, validation_fra
         Share of a fold's training rows that is set aside for early stopping. If the test rows of all folds come
         after their training rows, it is the last ones, else a random share.
     seed : int
+    repeats : int, default=1
+        Draw a number of folds so often.
     """
-    pairs = [(_rows(train, codes.size), _rows(test, codes.size)) for train, test in _outer(cv, codes, groups, seed)]
+    if repeats > 1 and not isinstance(cv, int | np.integer):
+        fail("repeats", repeats, "1, or None, unless cv is a number of folds")
+    outer_folds = [fold for repeat in range(repeats) for fold in _outer(cv, codes, groups, seed + repeat)]
+    pairs = [(_rows(train, codes.size), _rows(test, codes.size)) for train, test in outer_folds]
     if not pairs:
         fail("cv", cv, _ALLOWED)
     ordered = all(train.size and test.size and train.max() < test.min() for train, test in pairs)
@@ -105,10 +126,14 @@ def _inner(
         splitter = GroupShuffleSplit(1, test_size=fraction, random_state=seed)
         train, valid = next(splitter.split(outer, groups=groups[outer]))
         return outer[train], outer[valid]
-    counts = np.bincount(codes[outer])
-    n_valid = int(np.ceil(fraction * outer.size))
-    possible = counts[counts > 0].min() >= 2 and min(n_valid, outer.size - n_valid) >= np.count_nonzero(counts)
+    # A class must not be missing among the rows that trees are grown from: single rows of a class go there.
+    single = np.bincount(codes[outer])[codes[outer]] < 2
+    if np.count_nonzero(~single) < 2:
+        single[:] = False
+    alone, outer = outer[single], outer[~single]
+    n_valid, n_classes = int(np.ceil(fraction * outer.size)), np.unique(codes[outer]).size
+    possible = min(n_valid, outer.size - n_valid) >= n_classes
     train, valid = train_test_split(
         outer, test_size=fraction, random_state=seed, stratify=codes[outer] if possible else None
     )
-    return np.sort(train), np.sort(valid)
+    return np.sort(np.concatenate((train, alone))), np.sort(valid)

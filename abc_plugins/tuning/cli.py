@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
+import shlex
 from pathlib import Path
 from typing import Any
 
 from abc_plugins.core.runtime.checks import fail
+from abc_plugins.data.categories import FROM_DTYPE
 from abc_plugins.data.tablefiles import read_table
 
 _ACTIONS = ("run", "status", "report")
@@ -38,16 +39,18 @@ def _add_run_options(group: Any) -> None:
     group.add_argument("--trials", type=int, default=50, metavar="N", help="trials of the whole study (default 50)")
     group.add_argument("--timeout", type=float, metavar="SECONDS", help="begin no trial after this time")
     group.add_argument("--folds", type=int, default=5, metavar="N", help="outer folds (default 5)")
-    group.add_argument("--metric", choices=("error", "logloss"), default="error", help="default error")
+    group.add_argument("--repeats", type=int, metavar="N", help="draw the folds so often (default: more on few rows)")
+    group.add_argument("--ensemble", type=int, default=0, metavar="N", help="weight the best N trials (default 0)")
+    group.add_argument("--metric", choices=("logloss", "error"), default="logloss", help="default logloss")
     group.add_argument("--cost", action="store_true", help="trees grown as a second objective, without pruning")
     group.add_argument("--resume", action="store_true", help="continue the study if the storage has it")
     group.add_argument("--seed", type=int, default=0, help="default 0")
     group.add_argument("--n-jobs", type=int, default=1, metavar="N", help="trials at a time, in threads (default 1)")
     group.add_argument("--max-rounds", type=int, default=1000, metavar="M", help="default 1000")
-    group.add_argument("--early-stopping-rounds", type=int, default=100, metavar="N", help="default 100")
+    group.add_argument(
+        "--early-stopping-rounds", type=int, metavar="N", help="default 5 / learning rate, from 25 to 100"
+    )
     group.add_argument("--fixed", metavar="JSON", help="parameters that are not tuned, as a JSON object")
-    group.add_argument("--exhaustive", action="store_true", help="try all classes as base, too")
-    group.add_argument("--regularisation", action="store_true", help="tune leaf size, L2 penalty and sampling, too")
     group.add_argument("--quiet", action="store_true", help="show no progress")
 
 
@@ -66,9 +69,6 @@ def _add_data_options(group: Any) -> None:
 
 def run_tune(options: argparse.Namespace) -> None:
     """Run the action that was asked for."""
-    import optuna
-
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
     action, *rest = options.what if options.what[0] in _ACTIONS else ("run", *options.what)
     if len(rest) != (1 if action == "run" else 0):
         fail("tune", " ".join(options.what), f"followed by {_USAGE}")
@@ -88,8 +88,10 @@ def run_tune(options: argparse.Namespace) -> None:
 def _run(options: argparse.Namespace, path: str) -> None:
     from sklearn.model_selection import TimeSeriesSplit
 
-    from abc_plugins.cli import check_output
-    from tuning import tune
+    from abc_plugins.commands.shared import check_output
+    from abc_plugins.tuning.ensemble import save_estimator
+    from abc_plugins.tuning.report.page import COMMAND
+    from abc_plugins.tuning.tuner import tune
 
     if options.target is None:
         fail("--target", None, "given: the column of the labels")
@@ -97,45 +99,56 @@ def _run(options: argparse.Namespace, path: str) -> None:
         check_output(options.out, options.force)
     fixed = _fixed(options.fixed)
     name = options.study_name or f"abc-plugins-{options.engine}"
-    n_before = _finished_before(options, name)
+    _check_resume(options, name)
     data, groups = _read(options, path)
     test = None
     if options.test_data is not None:
-        extra = _read_file(options, options.test_data, columns=data.features.names)
+        text = _text_columns(data.features)
+        extra = _read_file(options, options.test_data, columns=data.features.names, categorical=text or None, text=text)
         test = (extra.features, extra.labels, *([] if extra.weights is None else [extra.weights]))
-    progress = _Progress(options.trials, n_before) if not options.quiet else None
-    try:
-        result = tune(
-            data.features,
-            data.labels,
-            engine=options.engine,
-            n_trials=options.trials,
-            timeout=options.timeout,
-            cv=TimeSeriesSplit(options.folds) if options.time_ordered else options.folds,
-            metric=options.metric,
-            objectives=("error", "cost") if options.cost else ("error",),
-            storage=options.storage,
-            study_name=name,
-            fixed=fixed,
-            seed=options.seed,
-            n_jobs=options.n_jobs,
-            refit=options.out is not None or test is not None,
-            callbacks=[progress] if progress else None,
-            sample_weight=data.weights,
-            groups=groups,
-            test=test,
-            max_rounds=options.max_rounds,
-            early_stopping_rounds=options.early_stopping_rounds,
-            exhaustive=options.exhaustive,
-            regularisation=options.regularisation,
-        )
-    finally:
-        if progress:
-            progress.close()
+    result = tune(
+        data.features,
+        data.labels,
+        engine=options.engine,
+        n_trials=options.trials,
+        timeout=options.timeout,
+        cv=TimeSeriesSplit(options.folds) if options.time_ordered else options.folds,
+        repeats=options.repeats,
+        metric=options.metric,
+        objectives=("error", "cost") if options.cost else ("error",),
+        storage=options.storage,
+        study_name=name,
+        fixed=fixed,
+        seed=options.seed,
+        n_jobs=options.n_jobs,
+        refit=options.out is not None or test is not None or options.ensemble > 0,
+        ensemble=options.ensemble,
+        sample_weight=data.weights,
+        groups=groups,
+        test=test,
+        max_rounds=options.max_rounds,
+        early_stopping_rounds=options.early_stopping_rounds,
+        progress=not options.quiet,
+    )
+    result.study.set_user_attr(COMMAND, shlex.join(["abc-plugins", *options.arguments]))
     print(result.summary())
     if options.out is not None:
-        _save(result.best_estimator, options.out)
-        print(f"{options.out}: model fitted on all {len(data.labels)} rows")
+        save_estimator(result.best_estimator, options.out)
+        print(f"{options.out}: {_described(result)} fitted on all {len(data.labels)} rows")
+
+
+def _described(result: Any) -> str:
+    """What was written, and what the numbers of its classes mean if it does not know their names."""
+    from abc_plugins.tuning.ensemble import WeightedEnsemble
+    from abc_plugins.tuning.study.storage import PREFIX
+
+    estimator = result.best_estimator
+    kind = f"ensemble of {len(estimator.members)} models" if isinstance(estimator, WeightedEnsemble) else "model"
+    engine, labels = result.study.user_attrs[PREFIX + "engine"], result.study.user_attrs[PREFIX + "classes"]
+    if engine == "native" or labels == [str(index) for index in range(len(labels))]:
+        return kind
+    meaning = ", ".join(f"{index} is {label}" for index, label in enumerate(labels))
+    return f"{kind} of class numbers ({meaning})"
 
 
 def _fixed(text: str | None) -> dict[str, Any] | None:
@@ -150,24 +163,20 @@ def _fixed(text: str | None) -> dict[str, Any] | None:
     return value
 
 
-def _finished_before(options: argparse.Namespace, name: str) -> int:
-    """Count the finished trials of the study; without --resume there must be no such study."""
+def _check_resume(options: argparse.Namespace, name: str) -> None:
+    """Without --resume the storage must have no such study."""
     import optuna
 
-    from tuning.studies import load_study, open_storage
-    from tuning.trials import finished_trials
+    from abc_plugins.tuning.study.storage import open_storage
 
     if options.storage is None:
         if options.resume:
             fail("--storage", None, "given with --resume")
-        return 0
+        return
     if "://" not in options.storage and not Path(options.storage).exists():
-        return 0
-    if name not in optuna.get_all_study_names(open_storage(options.storage)):
-        return 0
-    if not options.resume:
+        return
+    if name in optuna.get_all_study_names(open_storage(options.storage)) and not options.resume:
         raise ValueError(f"{options.storage} has a study {name!r} already; use --resume to continue it.")
-    return len(finished_trials(load_study(options.storage, name)))
 
 
 def _read_file(options: argparse.Namespace, path: str, **roles: Any) -> Any:
@@ -184,53 +193,32 @@ def _read_file(options: argparse.Namespace, path: str, **roles: Any) -> Any:
 
 
 def _read(options: argparse.Namespace, path: str) -> tuple[Any, Any]:
-    data = _read_file(options, path)
+    data = _read_file(options, path, categorical=FROM_DTYPE)
     if options.group is None:
         return data, None
     # As a target a column may hold text.
     groups = read_table(
-        path, target=options.group, columns=data.features.names, delimiter=options.delimiter, encoding=options.encoding
+        path,
+        target=options.group,
+        columns=data.features.names[:1],
+        categorical=FROM_DTYPE,
+        delimiter=options.delimiter,
+        encoding=options.encoding,
     )
     return data, groups.labels
 
 
-def _save(estimator: Any, path: str) -> None:
-    """Write the model in the format of its library."""
-    if hasattr(estimator, "booster_"):  # LightGBM
-        estimator.booster_.save_model(path)
-    else:
-        estimator.save_model(path)
-
-
-class _Progress:
-    """A bar over the trials of the study, with the best score so far; counts the trials of other processes, too."""
-
-    def __init__(self, n_trials: int, n_before: int) -> None:
-        from tqdm import tqdm
-
-        self.bar = tqdm(total=n_trials, initial=min(n_before, n_trials), unit="trial", file=sys.stderr)
-
-    def __call__(self, study: Any, _: Any) -> None:
-        from tuning.result import find_best
-        from tuning.studies import PREFIX
-        from tuning.trials import finished_trials
-
-        if any(trial.state.name == "COMPLETE" for trial in finished_trials(study)):
-            best = find_best(study)
-            metric = study.user_attrs[PREFIX + "metric"]
-            self.bar.set_postfix_str(f"best {metric} {best.values[0]:.5g}, trial {best.number}", refresh=False)
-        self.bar.update(len(finished_trials(study)) - self.bar.n)
-        self.bar.refresh()
-
-    def close(self) -> None:
-        self.bar.close()
+def _text_columns(features: Any) -> list[str]:
+    """Columns of the training data that are categories: they are so in the test data, too."""
+    return [name for name, levels in zip(features.names, features.levels or (), strict=False) if levels is not None]
 
 
 # ------------------------------------------------------------------------------------------------ look
 
 
 def _status(options: argparse.Namespace) -> None:
-    from tuning.result import find_best, summary_text, trial_records
+    from abc_plugins.tuning.result import summary_text, trial_records
+    from abc_plugins.tuning.verdict import judge
 
     study = _load(options)
     records = trial_records(study)
@@ -238,9 +226,11 @@ def _status(options: argparse.Namespace) -> None:
     for record in records:
         counts[record["state"]] += 1
     if options.json:
-        best = find_best(study) if counts["complete"] else None
-        status: dict[str, Any] = {"study": study.study_name, **counts, "best_trial": best and best.number}
-        status["best_score"] = best and best.values[0]
+        verdict = judge(study) if counts["complete"] else None
+        status: dict[str, Any] = {"study": study.study_name, **counts}
+        status["best_trial"] = verdict and verdict.chosen.number
+        status["best_score"] = verdict and verdict.chosen.values[0]
+        status["keeps_defaults"] = verdict and verdict.keeps_defaults
         print(json.dumps(status))
     elif counts["complete"]:
         print(summary_text(study))
@@ -249,8 +239,8 @@ def _status(options: argparse.Namespace) -> None:
 
 
 def _report(options: argparse.Namespace) -> None:
-    from abc_plugins.cli import check_output
-    from tuning.report import write_report
+    from abc_plugins.commands.shared import check_output
+    from abc_plugins.tuning.report.page import write_report
 
     if options.out is None:
         fail("--out", None, "given: the HTML file to write")
@@ -260,6 +250,6 @@ def _report(options: argparse.Namespace) -> None:
 
 
 def _load(options: argparse.Namespace) -> Any:
-    from tuning.studies import load_study
+    from abc_plugins.tuning.study.storage import load_study
 
     return load_study(options.storage, options.study_name)

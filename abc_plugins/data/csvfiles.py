@@ -1,0 +1,277 @@
+"""CSV files: how they are written down, plain or compressed, and their cells as numbers, truth values or text.
+
+They are read by pyarrow if it is installed, else by the standard library, with the same rules.
+"""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import lzma
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from abc_plugins.core.runtime.arrays import AnyArray
+
+MISSING = ("", "NA", "N/A", "#N/A", "n/a", "NaN", "nan", "NULL", "null")
+"""Cells that are missing values, except in a column of labels that are text."""
+
+TRUTH_VALUES = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "false": 0.0, "False": 0.0, "FALSE": 0.0}
+
+_COMPRESSED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_DELIMITERS = (",", ";", "\t", "|")
+_MOSTLY = 0.9
+"""A column of text in which so many cells are numbers was meant to be numbers."""
+
+
+@dataclass(frozen=True)
+class CsvFormat:
+    """How a CSV file is written down.
+
+    Attributes
+    ----------
+    delimiter : str or None
+        By default a comma, a tab for .tsv files, a semicolon where the comma is the decimal point.
+    encoding : str
+    missing : tuple of str
+        Cells that are missing values, besides MISSING.
+    decimal : str
+        Decimal point.
+    """
+
+    delimiter: str | None = None
+    encoding: str = "utf-8"
+    missing: tuple[str, ...] = ()
+    decimal: str = "."
+
+    @property
+    def all_missing(self) -> tuple[str, ...]:
+        """All cells that are missing values."""
+        return (*MISSING, *self.missing)
+
+    def delimiter_of(self, path: Path) -> str:
+        """The delimiter of a file; refuses what cannot be one, or is the decimal point, too."""
+        tabs = ".tsv" in [suffix.lower() for suffix in path.suffixes]
+        delimiter = self.delimiter or ("\t" if tabs else ";" if self.decimal == "," else ",")
+        for name, value in (("delimiter", delimiter), ("decimal", self.decimal)):
+            if len(value) != 1 or ord(value) > 127:
+                raise ValueError(f"{name} must be one ASCII character; got {value!r}.")
+        if delimiter == self.decimal:
+            raise ValueError(f"delimiter and decimal must be different characters; both are {delimiter!r}.")
+        return delimiter
+
+
+def open_bytes(path: Path) -> Any:
+    """Open a file for reading; one whose name ends with .gz, .bz2 or .xz is decompressed."""
+    return _COMPRESSED.get(path.suffix.lower(), open)(path, "rb")
+
+
+def check_text(path: Path, form: CsvFormat) -> str:
+    """Return the first line; refuse empty files and those that are no text."""
+    try:
+        with open_bytes(path) as file:
+            head = file.read(2**16)
+    except (gzip.BadGzipFile, lzma.LZMAError, EOFError) as error:
+        raise ValueError(f"{path} is not a valid {path.suffix} file: {error}") from error
+    if not head.strip():
+        raise ValueError(f"{path} is empty.")
+    if b"\0" in head and not form.encoding.lower().replace("-", "").startswith(("utf16", "utf32")):
+        raise ValueError(f"{path} is not a text file in {form.encoding} (it may be UTF-16 or binary).")
+    try:
+        return str(head.splitlines()[0].decode(form.encoding, errors="replace"))
+    except LookupError as error:
+        raise ValueError(f"encoding must be one that Python knows; got {form.encoding!r}.") from error
+
+
+def check_delimiter(path: Path, head: str, names: Sequence[str], delimiter: str) -> None:
+    """Refuse a file that has only one column but looks as if it had more with another delimiter."""
+    counts = {other: head.count(other) for other in _DELIMITERS if other != delimiter}
+    likely = max(counts, key=lambda other: counts[other])
+    if len(names) == 1 and counts[likely]:
+        raise ValueError(
+            f"{path} has only one column with the delimiter {delimiter!r}; set another delimiter, perhaps {likely!r}."
+        )
+
+
+def wrong_encoding(path: Path, encoding: str, detail: object) -> ValueError:
+    """Make the error for bytes that are no text."""
+    return ValueError(f"{path} is not text in the encoding {encoding} ({detail}); set the encoding, e.g. latin-1.")
+
+
+# ------------------------------------------------------------------------------------------------ cells
+
+
+def to_number(cell: str, form: CsvFormat) -> float:
+    """A cell as a number; NaN if it is missing."""
+    return np.nan if cell in form.all_missing else float(cell if form.decimal == "." else _with_point(cell, form))
+
+
+def _with_point(cell: str, form: CsvFormat) -> str:
+    if "." in cell:
+        raise ValueError(f"{cell!r} has a point, but the decimal point is {form.decimal!r}")
+    return cell.replace(form.decimal, ".")
+
+
+def to_truth(cell: str, form: CsvFormat) -> float:
+    """A cell as a truth value, 0 or 1; NaN if it is missing."""
+    return np.nan if cell in form.all_missing else TRUTH_VALUES[cell]
+
+
+def parse(cells: Sequence[str], convert: Callable[[str], Any], dtype: type) -> AnyArray | None:
+    """Convert all cells; None if one of them cannot be."""
+    try:
+        return np.array([convert(cell) for cell in cells], dtype=dtype)
+    except (ValueError, KeyError, OverflowError):
+        return None
+
+
+def check_cells(cells: Sequence[str | None], name: str, path: Path, form: CsvFormat) -> None:
+    """Refuse a column of text whose cells are nearly all numbers, with the row of the first one that is not."""
+    counts = Counter(cell for cell in cells if cell is not None and cell not in form.all_missing)
+    bad = {cell for cell in counts if not _is_number(cell, form)}
+    total, n_bad = sum(counts.values()), sum(counts[cell] for cell in bad)
+    if bad and n_bad <= (1 - _MOSTLY) * total:
+        row = next(index for index, cell in enumerate(cells) if cell in bad)
+        raise ValueError(
+            f"Column {name!r} of {path} has numbers in {total - n_bad} rows, but {cells[row]!r} in row {row + 1}"
+            f"{f' and others in {n_bad - 1} more' if n_bad > 1 else ''}. Mend the file, name the cell as missing "
+            "(--missing), or make the column categorical (--categorical-features)."
+        )
+
+
+def _is_number(cell: str, form: CsvFormat) -> bool:
+    try:
+        to_number(cell, form)
+    except ValueError:
+        return False
+    return True
+
+
+# ------------------------------------------------------------------------------------------------ standard library
+
+
+def read_rows(path: Path, form: CsvFormat) -> Iterator[list[str]]:
+    """Read the rows of cells of a file, that of the names first; empty lines are left out."""
+    encoding = "utf-8-sig" if form.encoding.lower() in ("utf-8", "utf8") else form.encoding
+    width = None
+    try:
+        with open_bytes(path) as raw, io.TextIOWrapper(raw, encoding=encoding, newline="") as file:
+            reader = csv.reader(file, delimiter=form.delimiter_of(path), strict=True)
+            for row in reader:
+                width = len(row) if width is None and row else width
+                if row and len(row) != width:
+                    raise ValueError(
+                        f"{path} is not a valid CSV file: line {reader.line_num}: Expected {width} columns, "
+                        f"got {len(row)}"
+                    )
+                if row:
+                    yield row
+    except UnicodeDecodeError as error:
+        raise wrong_encoding(path, form.encoding, error) from error
+    except csv.Error as error:
+        raise ValueError(f"{path} is not a valid CSV file: {error}") from error
+
+
+# ------------------------------------------------------------------------------------------------ pyarrow
+
+
+def read_arrow(path: Path, form: CsvFormat, text: Sequence[str]) -> Any:
+    """Read a whole file into an Arrow table; columns in `text` are text whatever they look like."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    with _arrow_errors(path, form), open_bytes(path) as file:
+        table = arrow_csv.read_csv(
+            file,
+            read_options=arrow_csv.ReadOptions(encoding=form.encoding, use_threads=False),
+            parse_options=_parse_options(path, form),
+            convert_options=arrow_csv.ConvertOptions(
+                null_values=list(form.all_missing),
+                true_values=[cell for cell, truth in TRUTH_VALUES.items() if truth],
+                false_values=[cell for cell, truth in TRUTH_VALUES.items() if not truth],
+                column_types=dict.fromkeys(text, pa.string()),
+                decimal_point=form.decimal,
+            ),
+        )
+        kinds = dict(zip(table.column_names, table.schema.types, strict=True))
+    binary = [name for name, kind in kinds.items() if kind == pa.binary()]
+    if binary:
+        raise wrong_encoding(path, form.encoding, f"column {binary[0]!r}")
+    return table
+
+
+def iterate_arrow(path: Path, form: CsvFormat, names: Sequence[str], block_bytes: int) -> Iterator[Any]:
+    """Read some columns as text, so many bytes of the file at a time."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    with _arrow_errors(path, form), open_bytes(path) as file:
+        batches = arrow_csv.open_csv(
+            file,
+            read_options=arrow_csv.ReadOptions(encoding=form.encoding, block_size=block_bytes, use_threads=False),
+            parse_options=_parse_options(path, form),
+            convert_options=arrow_csv.ConvertOptions(
+                include_columns=list(names), column_types=dict.fromkeys(names, pa.string())
+            ),
+        )
+        for batch in batches:
+            if batch.num_rows:
+                yield pa.Table.from_batches([batch])
+
+
+def with_numbers(cells: Any, form: CsvFormat, text: Sequence[str]) -> Any:
+    """Columns of text as numbers, where all their cells are numbers, truth values or missing."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    missing, null = pa.array(form.all_missing), pa.scalar(None, pa.string())
+    for index, name in enumerate(cells.column_names):
+        if name in text:
+            continue
+        column = cells.column(index)
+        column = compute.if_else(compute.is_in(column, missing), null, column)
+        point = column if form.decimal == "." else compute.replace_substring(column, form.decimal, ".")
+        is_truth = compute.all(compute.is_in(column.drop_null(), pa.array(list(TRUTH_VALUES)))).as_py()
+        try:
+            if is_truth and column.null_count < len(column):
+                truths = compute.is_in(column, pa.array([cell for cell, truth in TRUTH_VALUES.items() if truth]))
+                numbers = compute.if_else(column.is_valid(), truths.cast(pa.float64()), pa.scalar(None, pa.float64()))
+            else:
+                numbers = point.cast(pa.float64())
+        except pa.ArrowInvalid:
+            continue
+        cells = cells.set_column(index, name, numbers)
+    return cells
+
+
+def _parse_options(path: Path, form: CsvFormat) -> Any:
+    from pyarrow import csv as arrow_csv
+
+    return arrow_csv.ParseOptions(delimiter=form.delimiter_of(path), newlines_in_values=True)
+
+
+class _arrow_errors:
+    """Say which file an error of pyarrow is about."""
+
+    def __init__(self, path: Path, form: CsvFormat) -> None:
+        self.path, self.form = path, form
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, _traceback: Any) -> None:
+        import pyarrow as pa
+
+        if isinstance(error, UnicodeDecodeError):
+            raise wrong_encoding(self.path, self.form.encoding, error) from error
+        if isinstance(error, pa.ArrowInvalid):
+            if "UTF8" in str(error):
+                raise wrong_encoding(self.path, self.form.encoding, error) from error
+            raise ValueError(f"{self.path} is not a valid CSV file: {error}") from error

@@ -1,0 +1,170 @@
+"""A study as one HTML page that needs no network."""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+from abc_plugins.core.runtime.atomic import replace_file
+from abc_plugins.tuning.report.importance import importances
+from abc_plugins.tuning.result import finding, fit_parameters, noise, shown, trial_records
+from abc_plugins.tuning.study.storage import FINGERPRINT, PREFIX, silent_optuna
+from abc_plugins.tuning.verdict import judge, maximizes
+
+COMMAND = PREFIX + "command"
+"""Attribute of a study: the command that made it."""
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; color: #1c2127; max-width: 760px; margin: 1.5em auto; padding: 0 1em; }
+h1 { font-size: 1.5em; margin-bottom: 0.3em; } h2 { font-size: 1.2em; margin: 2em 0 0.3em; }
+.found { border-left: 4px solid #1f5fa8; background: #f2f6fb; padding: 0.7em 1em; font-size: 1.08em; }
+.found.kept { border-color: #8a8f98; background: #f4f5f6; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.92em; }
+th, td { padding: 0.25em 0.7em; text-align: right; border-bottom: 1px solid #e1e4e8; white-space: nowrap; }
+table.facts td { text-align: left; white-space: normal; overflow-wrap: anywhere; vertical-align: top; }
+table.facts td:first-child { white-space: nowrap; color: #4c535c; }
+tr.chosen td { background: #fdf1ef; font-weight: 600; } tr.pruned td, tr.fail td, tr.running td { color: #707780; }
+.scroll { overflow-x: auto; } img { display: block; width: 100%; max-width: 720px; height: auto; }
+p.note { color: #4c535c; margin: 0.2em 0 0.6em; } code { overflow-wrap: anywhere; font-size: 0.92em; }
+"""
+
+
+def write_report(study: Any, path: str | os.PathLike[str]) -> None:
+    """Write the report of a study.
+
+    Parameters
+    ----------
+    study : optuna.Study
+        One made by `tuning.tune`, see `load_study`.
+    path : path
+        The HTML file, replaced if it exists.
+    """
+    if find_spec("matplotlib") is None:
+        raise ModuleNotFoundError("the report needs matplotlib: pip install 'abc-plugins[plot]'")
+    text = render_report(study)
+    with replace_file(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def render_report(study: Any) -> str:
+    """Make the page."""
+    from abc_plugins.tuning.report.plots import figures
+
+    if FINGERPRINT not in study.user_attrs:
+        raise ValueError(f"study must be one made by tuning.tune; {study.study_name!r} is not.")
+    with silent_optuna():
+        shares, n_used = importances(study)
+    name = html.escape(study.study_name)
+    parts = [
+        f"<h1>Study {name}</h1>",
+        _found(study),
+        _facts(study),
+        *(
+            f'<h2>{picture.title}</h2><p class="note">{html.escape(picture.text)}</p>'
+            f'<img alt="{picture.title}" src="{picture.source}">'
+            for picture in figures(study, shares, n_used)
+        ),
+        "<h2>Trials</h2>",
+        '<p class="note">The best first. Pruned trials have no score: they were given up after some of the folds.</p>',
+        _trials(study, shares),
+    ]
+    head = (
+        f'<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{name}</title><style>{_STYLE}</style>"
+    )
+    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>\n' + "\n".join(parts) + "\n</body></html>\n"
+
+
+def _found(study: Any) -> str:
+    """What was found, and whether to believe it."""
+    kept = " kept" if judge(study).keeps_defaults else ""
+    warning = noise(study)
+    believe = (
+        "The score of the best of many trials is a little too good, so look at its difference to the defaults, which "
+        "is judged on the same folds. An untouched test set tells the truth."
+    )
+    note = f"{warning} {believe}" if warning else believe
+    return f'<p class="found{kept}">{html.escape(finding(study))}</p><p class="note">{html.escape(note)}</p>'
+
+
+def _facts(study: Any) -> str:
+    attributes = study.user_attrs
+    settings, versions = attributes[FINGERPRINT]["settings"], attributes[FINGERPRINT]["versions"]
+    records = trial_records(study)
+    counts = {state: sum(record["state"] == state for record in records) for state in ("complete", "pruned", "fail")}
+    dates = [trial.datetime_start for trial in study.get_trials(deepcopy=False) if trial.datetime_start is not None]
+    n_rows, n_features = attributes[PREFIX + "shape"]
+    parameters = fit_parameters(judge(study).chosen)
+    facts = {
+        "chosen": ", ".join(f"{name}={shown(value)}" for name, value in parameters.items()),
+        "engine": attributes[PREFIX + "engine"],
+        "data": f"{n_rows:,} rows, {n_features:,} features, {len(attributes[PREFIX + 'classes'])} classes",
+        "metric": f"{attributes[PREFIX + 'metric']}, mean of {attributes[PREFIX + 'n_folds']} outer folds",
+        "trials": ", ".join(f"{count} {state}" for state, count in counts.items() if count),
+        "rounds": f"at most {settings['max_rounds']}, stopped early by log loss",
+        "begun": f"{min(dates):%Y-%m-%d %H:%M}",
+        "fit time": f"{sum(record['seconds'] or 0.0 for record in records):.1f} s",
+        "versions": ", ".join(f"{package} {version}" for package, version in versions.items()),
+    }
+    rows = "".join(f"<tr><td>{name}</td><td>{html.escape(str(value))}</td></tr>" for name, value in facts.items())
+    again = f"<tr><td>to repeat</td><td><code>{html.escape(_command(study, len(records)))}</code></td></tr>"
+    return f'<table class="facts">{rows}{again}</table>'
+
+
+def _command(study: Any, n_trials: int) -> str:
+    """The command line that made the study, or the call."""
+    if COMMAND in study.user_attrs:
+        return str(study.user_attrs[COMMAND])
+    settings = study.user_attrs[FINGERPRINT]["settings"]
+    fixed = {name: value for name, value in settings["fixed"].items() if name != "random_state" and value is not None}
+    options = {
+        "engine": settings["engine"],
+        "n_trials": n_trials,
+        "metric": settings["metric"],
+        "max_rounds": settings["max_rounds"],
+        "seed": settings["fixed"].get("random_state", 0),
+        **({"fixed": fixed} if fixed else {}),
+    }
+    return f"tuning.tune(X, y, {', '.join(f'{name}={value!r}' for name, value in options.items())})"
+
+
+def _trials(study: Any, shares: Mapping[str, float]) -> str:
+    """All trials; parameters in the order of their importance, so that what mattered is seen first."""
+    records = trial_records(study)
+    chosen = judge(study).chosen.number
+    names = list(dict.fromkeys(key.removeprefix("params_") for one in records for key in one if "params_" in key))
+    ordered = [*(name for name in shares if name in names), *(name for name in names if name not in shares)]
+    metric = study.user_attrs[PREFIX + "metric"]
+    rows = [_row(("trial", metric, "spread", *ordered, "rounds", "trees", "seconds", "state", "start"), tag="th")]
+    sign = -1.0 if maximizes(study) else 1.0
+    best_first = sorted(
+        records,
+        key=lambda one: (one["state"] != "complete", sign * (one["score"] or 0.0) if one["state"] == "complete" else 0),
+    )
+    for record in best_first:
+        is_complete = record["state"] == "complete"
+        state = f"pruned after {record['folds']}" if record["state"] == "pruned" else record["state"]
+        cells = [
+            record["number"],
+            *((record["score"], record["spread"]) if is_complete else ("", "")),
+            *(record.get(f"params_{name}") for name in ordered),
+            *(record[key] for key in ("rounds", "cost", "seconds")),
+            state,
+            record["start"],
+        ]
+        rows.append(_row(cells, "chosen" if record["number"] == chosen else record["state"]))
+    return f'<div class="scroll"><table>{"".join(rows)}</table></div>'
+
+
+def _row(cells: Sequence[Any], kind: str = "", tag: str = "td") -> str:
+    attribute = f' class="{kind}"' if kind else ""
+    return f"<tr{attribute}>" + "".join(f"<{tag}>{html.escape(_cell(cell))}</{tag}>" for cell in cells) + "</tr>"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

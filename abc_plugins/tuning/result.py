@@ -1,0 +1,183 @@
+"""What a study found: the chosen settings against the defaults, with the spread over the folds."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from abc_plugins.tuning.ensemble import EnsembleReport
+from abc_plugins.tuning.objective import BASES, COST, FOLD_SCORES, PARAMS, ROUNDS, SECONDS, outcome
+from abc_plugins.tuning.study.storage import PREFIX, START
+from abc_plugins.tuning.verdict import Verdict, judge, maximizes
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """Result of `tuning.tune`.
+
+    Attributes
+    ----------
+    study : optuna.Study
+    best_trial : optuna.trial.FrozenTrial
+        The best mean score, if it beats the defaults beyond the spread of the difference; else the defaults. Of equal
+        scores the cheapest.
+    best_params : dict
+        For the estimator, `n_estimators` included.
+    best_score : float
+        Mean of the metric over the outer folds.
+    best_estimator : estimator or None
+        Fitted on all data with `best_params`, or a `WeightedEnsemble`; None without `refit`.
+    test_score : float or None
+        The metric of `best_estimator` on the test set, if there is one.
+    ensemble : EnsembleReport or None
+        Members and gain of the ensemble, if one was asked for.
+    """
+
+    study: Any
+    best_trial: Any
+    best_params: dict[str, Any]
+    best_score: float
+    best_estimator: Any = None
+    test_score: float | None = None
+    ensemble: EnsembleReport | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """The best trial against the defaults."""
+        return judge(self.study)
+
+    @property
+    def trials(self) -> list[dict[str, Any]]:
+        """One record a trial; `pandas.DataFrame(result.trials)` makes a table of it."""
+        return trial_records(self.study)
+
+    @property
+    def front(self) -> list[dict[str, Any]]:
+        """Trials that no other one beats in score and cost, the best score first."""
+        return pareto_front(self.study)
+
+    def summary(self) -> str:
+        """What was found, and whether to believe it, as text."""
+        lines = [summary_text(self.study)]
+        if self.ensemble is not None:
+            lines.append(f"ensemble         {self.ensemble.sentence()}")
+        if self.test_score is not None:
+            lines.append(f"test set         {self.study.user_attrs[PREFIX + 'metric']} {self.test_score:.5g}")
+        return "\n".join(lines)
+
+
+def mean_rounds(trial: Any) -> int:
+    """Rounds to refit with: the mean over the folds."""
+    return max(1, round(statistics.fmean(outcome(trial)[ROUNDS])))
+
+
+def fit_parameters(trial: Any) -> dict[str, Any]:
+    """Parameters of the estimator for the final fit."""
+    return {**trial.user_attrs[PARAMS], "n_estimators": mean_rounds(trial)}
+
+
+def trial_records(study: Any) -> list[dict[str, Any]]:
+    """One record a trial."""
+    records = []
+    for trial in study.get_trials(deepcopy=False):
+        scores = outcome(trial).get(FOLD_SCORES, [])
+        rounds = outcome(trial).get(ROUNDS)
+        records.append(
+            {
+                "number": trial.number,
+                "state": trial.state.name.lower(),
+                "start": trial.user_attrs.get(START, ""),
+                "score": statistics.fmean(scores) if scores else None,
+                "spread": spread(scores) if scores else None,
+                "folds": len(scores),
+                "rounds": statistics.fmean(rounds) if rounds else None,
+                "cost": outcome(trial).get(COST),
+                "seconds": outcome(trial).get(SECONDS),
+                **{f"params_{name}": value for name, value in trial.user_attrs.get(PARAMS, {}).items()},
+            }
+        )
+    return records
+
+
+def pareto_front(study: Any) -> list[dict[str, Any]]:
+    """Complete trials that are not beaten in score and cost, the best score first."""
+    sign = -1.0 if maximizes(study) else 1.0
+    complete = [record for record in trial_records(study) if record["state"] == "complete"]
+    front: list[dict[str, Any]] = []
+    for record in sorted(complete, key=lambda record: (sign * record["score"], record["cost"], record["number"])):
+        if not front or record["cost"] < front[-1]["cost"]:
+            front.append(record)
+    return front
+
+
+def base_class_rounds(study: Any) -> dict[str, int]:
+    """How many rounds of the chosen trial, all folds together, had each class as base; "none" for no base."""
+    labels = study.user_attrs[PREFIX + "classes"]
+    counts = outcome(judge(study).chosen)[BASES]
+    return {"none" if base == "-1" else labels[int(base)]: count for base, count in counts.items()}
+
+
+# ------------------------------------------------------------------------------------------------ in words
+
+
+def finding(study: Any) -> str:
+    """What was found, in a sentence or two."""
+    verdict, metric = judge(study), study.user_attrs[PREFIX + "metric"]
+    leader = f"trial {verdict.leader.number} ({metric} {verdict.leader.values[0]:.4g})"
+    if verdict.defaults is None:
+        return f"The best is {leader}. The defaults were not completed, so that there is nothing to compare it with."
+    defaults = f"the defaults ({metric} {verdict.defaults.values[0]:.4g})"
+    if verdict.leader.number == verdict.defaults.number:
+        return f"The defaults are kept: no trial is better ({metric} {verdict.defaults.values[0]:.4g})."
+    change = verdict.gain / abs(verdict.defaults.values[0]) if verdict.defaults.values[0] else 0.0
+    folds = f"in {verdict.n_better} of {verdict.n_folds} folds"
+    by = f"by {verdict.gain:.2g} ({change:.1%}) +- {verdict.margin:.2g}, {folds}"
+    if verdict.keeps_defaults:
+        return f"The defaults are kept: {leader} is better than {defaults} {by}, which is not beyond the noise."
+    return f"Better settings were found: {leader} beats {defaults} {by}."
+
+
+def noise(study: Any) -> str | None:
+    """A warning if many trials are as good as the best one within the noise."""
+    verdict = judge(study)
+    if verdict.n_alike < 1:
+        return None
+    others = "other complete trial is" if verdict.n_alike == 1 else "other complete trials are"
+    return (
+        f"{verdict.n_alike} {others} as good as the best one within the noise of the folds: "
+        "do not read much into the differences between them."
+    )
+
+
+def summary_text(study: Any) -> str:
+    """What was found, with the spread over the folds."""
+    attributes = study.user_attrs
+    records = trial_records(study)
+    states = ", ".join(
+        f"{sum(record['state'] == state for record in records)} {state}"
+        for state in ("complete", "pruned", "fail", "running")
+        if any(record["state"] == state for record in records)
+    )
+    chosen = judge(study).chosen
+    metric, scores = attributes[PREFIX + "metric"], outcome(chosen)[FOLD_SCORES]
+    lines = [
+        f"study            {study.study_name}: {attributes[PREFIX + 'engine']} engine, {states}",
+        f"found            {finding(study)}",
+        f"chosen           trial {chosen.number}, {metric} {statistics.fmean(scores):.5g} +- {spread(scores):.2g} over "
+        f"{len(scores)} folds, {outcome(chosen)[COST]} trees grown",
+        "parameters       " + ", ".join(f"{name}={shown(value)}" for name, value in fit_parameters(chosen).items()),
+    ]
+    warning = noise(study)
+    return "\n".join([*lines, f"noise            {warning}"] if warning else lines)
+
+
+def shown(value: Any) -> str:
+    """A value as it is printed."""
+    return f"{value:.4g}" if isinstance(value, float) else repr(value)
+
+
+def spread(values: Sequence[float]) -> float:
+    """Standard deviation over the folds."""
+    return statistics.stdev(values) if len(values) > 1 else 0.0

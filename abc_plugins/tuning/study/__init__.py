@@ -1,0 +1,1 @@
+"""What surrounds trials: storages, sampling, pruning, callbacks, interruption."""

@@ -1,0 +1,139 @@
+"""What a study is given: features, labels, weights, groups and a test set, checked before any work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils.class_weight import compute_sample_weight
+
+from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
+from abc_plugins.core.runtime.checks import fail
+from abc_plugins.data.categories import FROM_DTYPE
+from abc_plugins.data.labels import encode_labels, read_labels
+from abc_plugins.data.tables import Features, read_features, read_weights
+from abc_plugins.tuning.engines.base import Engine, FoldData, Samples
+from abc_plugins.tuning.engines.tables import take_rows
+from abc_plugins.tuning.splits import Fold
+
+
+@dataclass(frozen=True)
+class StudyData:
+    """Checked data of a study.
+
+    Attributes
+    ----------
+    X : table, array or sparse matrix
+        As the user gave it, or as the engine takes it.
+    shape : (int, int)
+        Rows and features.
+    contents : list of array
+        All that X holds, for the fingerprint.
+    codes : array of int32, shape (n_samples,)
+    classes : array of shape (n_classes,)
+    weights : array of shape (n_samples,) or None
+        Of the samples.
+    training_weights : array of shape (n_samples,) or None
+        Those times the weights of the classes.
+    groups : array of shape (n_samples,) or None
+    """
+
+    X: Any
+    shape: tuple[int, int]
+    contents: list[AnyArray]
+    codes: Integers
+    classes: AnyArray
+    weights: Floats | None
+    training_weights: Floats | None
+    groups: AnyArray | None
+
+    def fingerprint(self) -> dict[str, list[AnyArray] | None]:
+        """All that the study depends on, by name."""
+        return {
+            "X": self.contents,
+            "y": [self.classes[self.codes]],
+            "sample_weight": None if self.weights is None else [self.weights],
+            "groups": None if self.groups is None else [self.groups],
+        }
+
+    def fold(self, fold: Fold) -> FoldData:
+        """The rows of a fold."""
+        weights = self.training_weights
+        train = fold.train if weights is None else fold.train[weights[fold.train] > 0]
+        present = np.unique(self.codes[train])
+        # A class that is not trained on cannot stop the training.
+        valid = fold.valid[np.isin(self.codes[fold.valid], present)]
+        place = np.zeros(self.classes.size, dtype=np.int32)
+        place[present] = np.arange(present.size, dtype=np.int32)
+        return FoldData(
+            train=Samples(
+                take_rows(self.X, train),
+                place[self.codes[train]],
+                None if weights is None else weights[train],
+            ),
+            valid=Samples(take_rows(self.X, valid), place[self.codes[valid]], self._weights(valid)),
+            test=Samples(take_rows(self.X, fold.test), self.codes[fold.test], self._weights(fold.test)),
+            present=present,
+        )
+
+    def _weights(self, rows: AnyArray) -> Floats | None:
+        return None if self.weights is None else self.weights[rows]
+
+
+@dataclass(frozen=True)
+class TestSet:
+    """Rows that are scored once, at the end."""
+
+    X: Any
+    codes: Integers
+    weights: Floats | None
+
+
+def read_data(X: Any, y: Any, sample_weight: Any, groups: Any, class_weight: Any, engine: Engine) -> StudyData:
+    """Read the data of a study."""
+    shape, contents = _contents(X)
+    classes, codes = read_labels(y)
+    if shape[0] != codes.size:
+        raise ValueError(f"X and y must have the same number of samples; got {shape[0]} rows and {codes.size} labels.")
+    if classes.size < 2:
+        fail("y", f"only {classes[0]!r}", "labels of at least 2 classes")
+    if groups is not None:
+        groups = np.asarray(groups)
+        if groups.shape != (codes.size,):
+            fail("groups", f"shape {groups.shape}", f"an array of shape ({codes.size},)")
+    weights = read_weights(sample_weight, codes.size)
+    training = weights
+    if class_weight is not None:
+        training = compute_sample_weight(class_weight, classes[codes]) * (1.0 if weights is None else weights)
+    return StudyData(engine.read(X), shape, contents, codes, classes, weights, training, groups)
+
+
+def read_test(test: Any, data: StudyData, engine: Engine, refit: bool) -> TestSet | None:
+    """Check the test set without looking at what is in it beyond its shape and labels."""
+    if test is None:
+        return None
+    if not isinstance(test, list | tuple) or len(test) not in (2, 3):
+        fail("test", type(test).__name__, "a tuple (X, y) or (X, y, sample_weight)", TypeError)
+    if not refit:
+        fail("refit", refit, "True with a test set, which the refitted estimator is scored on")
+    codes = encode_labels(test[1], data.classes, input_name="y of test")
+    n_rows, n_features = _contents(test[0])[0]
+    if n_features != data.shape[1]:
+        raise ValueError(f"X of test must have {data.shape[1]} columns as X has; got {n_features}.")
+    if n_rows != codes.size:
+        raise ValueError(f"X and y of test must have the same length; got {n_rows} and {codes.size}.")
+    weights = read_weights(test[2] if len(test) == 3 else None, codes.size, input_name="sample_weight of test")
+    return TestSet(engine.read(test[0], like=data.X), codes, weights)
+
+
+def _contents(X: Any) -> tuple[tuple[int, int], list[AnyArray]]:
+    """Shape of a table, and all that it holds."""
+    if issparse(X):
+        matrix = X.tocsr()
+        return (int(matrix.shape[0]), int(matrix.shape[1])), [matrix.data, matrix.indices, matrix.indptr]
+    features = X if isinstance(X, Features) else read_features(X, categorical=FROM_DTYPE)
+    levels = [np.asarray(one.tolist(), dtype=object) for one in features.levels or () if one is not None]
+    n_rows, n_features = features.values.shape
+    return (int(n_rows), int(n_features)), [features.array, *levels]

@@ -1,0 +1,400 @@
+"""tune: an Optuna study from data to the refitted estimator."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from abc_plugins.core.runtime.checks import check_flag, check_integer, check_real, fail
+from abc_plugins.tuning.engines.base import PACKAGES, Engine, Stopping, engine_class, two_columns
+from abc_plugins.tuning.ensemble import EnsembleReport, WeightedEnsemble, build_ensemble
+from abc_plugins.tuning.metric import TunedMetric
+from abc_plugins.tuning.objective import PARAMS, Objective, SurplusTrialError
+from abc_plugins.tuning.progress import Progress
+from abc_plugins.tuning.result import TuneResult, fit_parameters
+from abc_plugins.tuning.space import Space, change_space, default_space, draw, plain_name
+from abc_plugins.tuning.splits import Fold, make_folds, usual_repeats, usual_validation_fraction
+from abc_plugins.tuning.starts import first_trials
+from abc_plugins.tuning.study.interrupts import Interrupts
+from abc_plugins.tuning.study.pruning import FoldPruner
+from abc_plugins.tuning.study.sampling import ReproducibleSampler
+from abc_plugins.tuning.study.storage import (
+    FINGERPRINT,
+    PREFIX,
+    fail_lost_trials,
+    fingerprint,
+    open_study,
+    silent_optuna,
+)
+from abc_plugins.tuning.study.trials import counted_trials, finished_trials, running_trials
+from abc_plugins.tuning.study_data import StudyData, TestSet, read_data, read_test
+from abc_plugins.tuning.verdict import TEST_SHARE, judge
+
+ERROR, COST = "error", "cost"
+_OBJECTIVES = ((ERROR,), (ERROR, COST))
+_NOT_FIXED = (
+    *("n_estimators", "early_stopping", "early_stopping_rounds", "validation_fraction", "refit"),
+    *("eval_metric", "verbose", "callbacks"),
+)
+_POLL_SECONDS = 0.5
+_TOLD_BEFORE = "Cannot tell a "  # how Optuna begins to say that a trial is finished already
+
+
+def suggest(
+    trial: Any, n_classes: int, *, engine: str = "native", space: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Let a trial of your own study choose parameters for an estimator.
+
+    Parameters
+    ----------
+    trial : optuna.Trial
+    n_classes : int
+    engine : {"native", "lgbm", "xgb"}, default="native"
+        Whose estimator the parameters are for.
+    space : dict of str to optuna distribution, optional
+        Ranges to use in place of the usual ones; None as a range leaves a parameter out.
+
+    Returns
+    -------
+    dict
+        Arguments for the estimator; the number of rounds is left to early stopping.
+    """
+    kind = engine_class(engine)
+    ranges = change_space(default_space(n_classes, engine=engine), space)
+    return kind.complete(draw(trial, ranges, kind.not_tuned))
+
+
+def tune(
+    X: Any,
+    y: Any,
+    *,
+    engine: str = "native",
+    n_trials: int = 50,
+    timeout: float | None = None,
+    cv: Any = 5,
+    repeats: int | None = None,
+    metric: str | Callable[..., Any] = "logloss",
+    objectives: Sequence[str] = (ERROR,),
+    storage: Any = None,
+    study_name: str | None = None,
+    space: Mapping[str, Any] | None = None,
+    fixed: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    n_jobs: int = 1,
+    sampler: Any = None,
+    pruner: Any = None,
+    refit: bool = True,
+    ensemble: int = 0,
+    callbacks: Iterable[Callable[[Any, Any], None]] | None = None,
+    sample_weight: Any = None,
+    groups: Any = None,
+    test: tuple[Any, ...] | None = None,
+    max_rounds: int = 1000,
+    early_stopping_rounds: int | None = None,
+    validation_fraction: float | None = None,
+    progress: bool = True,
+) -> TuneResult:
+    """Tune a classifier by cross-validation, and keep the defaults unless something beats them beyond the noise.
+
+    Parameters
+    ----------
+    X : table or array of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,)
+    engine : {"native", "lgbm", "xgb"}, default="native"
+    n_trials : int, default=50
+        Trials that the study is to have in the end. Those that its storage has already are not run again.
+    timeout : float, optional
+        Begin no trial after so many seconds.
+    cv : int, splitter or list of (train, test), default=5
+        Outer folds. A number gives stratified and shuffled ones. Splits in the order of time are recognised: then the
+        last rows of the training part stop the training.
+    repeats : int, optional
+        Draw a number of folds so often. By default once, twice below 500 rows and three times below 250.
+    metric : {"error", "logloss"} or callable, default="logloss"
+        Scores the outer folds; training is always stopped by log loss. A function takes (y_true, y_proba) or
+        (y_true, y_proba, weight) and returns (name, value, higher_is_better).
+    objectives : ("error",) or ("error", "cost"), default=("error",)
+        "error" is the metric, whichever it is; "cost" the number of trees grown. Two objectives run without pruning.
+    storage : str, path or optuna storage, optional
+        A file ending with .db (SQLite) or .log (Optuna's journal), or the URL of a database. Processes that give the
+        same storage, name and data work on one study.
+    study_name : str, optional
+        By default "abc-plugins-" and the engine.
+    space : dict of str to optuna distribution, optional
+        Ranges to use in place of the usual ones, see `default_space`; None as a range leaves a parameter out.
+    fixed : dict, optional
+        Parameters of the estimator that are not tuned. `n_jobs` is 1 unless it is given here.
+    seed : int, default=0
+        Of the sampler, the folds and the estimator.
+    n_jobs : int, default=1
+        Trials at a time, in threads. Their order, and so the trials, may differ from run to run.
+    sampler, pruner : optuna sampler and pruner, optional
+        By default multivariate TPE and `FoldPruner`.
+    refit : bool, default=True
+        Fit the best parameters on all data, with the mean number of rounds of the folds.
+    ensemble : int, default=0
+        Weight the best so many trials by greedy selection on the rows of the outer folds, and refit all that have a
+        weight. Where that is no better than the best trial alone, on folds that did not choose the weights, it is
+        not used. 0 is no ensemble.
+    callbacks : iterable of functions (study, trial), optional
+        Called after every trial, as by Optuna.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of training, early stopping and score.
+    groups : array-like of shape (n_samples,), optional
+        Rows of a group are never in two parts of a fold.
+    test : (X, y) or (X, y, sample_weight), optional
+        Scored once, with the refitted estimator.
+    max_rounds : int, default=1000
+    early_stopping_rounds : int, optional
+        By default 5 divided by the learning rate, from 25 to 100.
+    validation_fraction : float, optional
+        Share of a fold's training rows that stops the training: by default 0.1, up to 0.25 below 2,500 rows.
+    progress : bool, default=True
+        Show the progress on standard error.
+
+    Returns
+    -------
+    TuneResult
+
+    Raises
+    ------
+    StudyMismatchError
+        If the storage has a study of this name with other data, splits, ranges, settings or versions.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from tuning import tune
+    >>> X, y = load_iris(return_X_y=True)
+    >>> result = tune(X, y, n_trials=3, cv=3, repeats=1, max_rounds=40, progress=False)
+    >>> len(result.trials), result.best_score < 0.5
+    (3, True)
+    """
+    n_trials = check_integer("n_trials", n_trials, minimum=1)
+    limit = None if timeout is None else check_real("timeout", timeout, above=0.0)
+    n_jobs = check_integer("n_jobs", n_jobs, minimum=1)
+    stopping = Stopping(
+        check_integer("max_rounds", max_rounds, minimum=1),
+        None
+        if early_stopping_rounds is None
+        else check_integer("early_stopping_rounds", early_stopping_rounds, minimum=1),
+    )
+    with_cost = _check_objectives(objectives)
+    n_members = check_integer("ensemble", ensemble, minimum=0)
+    if n_members and not refit:
+        fail("refit", refit, "True with an ensemble, whose members are fitted on all data")
+    for name, flag in (("refit", refit), ("progress", progress)):
+        check_flag(name, flag)
+    if callbacks is not None and not isinstance(callbacks, Iterable):
+        fail("callbacks", callbacks, "a list of functions of (study, trial)", TypeError)
+    fixed = _check_fixed(fixed, stopping.max_rounds)
+    seed = check_integer("seed", seed, minimum=0)
+    class_weight = fixed.pop("class_weight", None)
+    n_threads = fixed.pop("n_jobs", None) or 1
+    used = engine_class(engine)(fixed, n_threads, seed)
+    data = read_data(X, y, sample_weight, groups, class_weight, used)
+    used.n_classes = int(data.classes.size)
+    ranges = change_space(
+        default_space(used.n_classes, engine=engine, max_rounds=stopping.max_rounds, n_samples=int(data.codes.size)),
+        space,
+        used.fixed,
+    )
+    _check_space(ranges, stopping.max_rounds)
+    used_metric = TunedMetric(metric, data.classes)
+    test_set = read_test(test, data, used, refit)
+    folds = _folds(cv, repeats, validation_fraction, data, seed)
+    starts = first_trials(used, ranges, data.codes.size)
+    settings = {
+        "engine": engine,
+        "metric": used_metric.name,
+        "objectives": list(objectives),
+        "fixed": {**used.fixed, "class_weight": class_weight},
+        "max_rounds": max_rounds,
+        "early_stopping_rounds": early_stopping_rounds,
+        "starts": [list(start) for start in starts],
+    }
+    with silent_optuna():
+        study = open_study(
+            storage,
+            study_name or f"abc-plugins-{engine}",
+            [used_metric.direction, "minimize"] if with_cost else [used_metric.direction],
+            ReproducibleSampler(seed, starts, sampler),
+            pruner or FoldPruner(),
+            {
+                **_facts(engine, used_metric, data, folds),
+                FINGERPRINT: fingerprint(data.fingerprint(), folds, ranges, settings, PACKAGES[engine]),
+            },
+        )
+    objective = Objective(
+        used, used_metric, [], ranges, stopping, n_trials, with_cost, keep_probabilities=n_members > 0
+    )
+    if len(finished_trials(study)) < n_trials or n_members:
+        objective.folds = [data.fold(fold) for fold in folds]
+    _run(study, objective, limit, n_jobs, list(callbacks or ()), progress)
+    return _result(study, objective, data, refit, n_members, test_set)
+
+
+# ------------------------------------------------------------------------------------------------ checks
+
+
+def _check_objectives(objectives: Any) -> bool:
+    if not isinstance(objectives, list | tuple) or tuple(objectives) not in _OBJECTIVES:
+        fail("objectives", objectives, " or ".join(map(repr, _OBJECTIVES)))
+    return COST in objectives
+
+
+def _check_fixed(fixed: Any, max_rounds: int) -> dict[str, Any]:
+    if fixed is not None and not isinstance(fixed, Mapping):
+        fail("fixed", type(fixed).__name__, "a dict of parameters of the estimator, or None", TypeError)
+    for name in fixed or ():
+        if name in _NOT_FIXED:
+            fail("fixed", {name: (fixed or {})[name]}, f"without {name!r}, which the study sets itself")
+    warmup = (fixed or {}).get("warmup", 0)
+    if isinstance(warmup, int) and warmup > max_rounds:
+        fail("fixed['warmup']", warmup, f"at most max_rounds ({max_rounds}), which warm-up rounds are part of")
+    return dict(fixed or {})
+
+
+def _check_space(space: Space, max_rounds: int) -> None:
+    if not space:
+        fail("space", space, "left with at least one parameter to tune")
+    for name, distribution in space.items():
+        if plain_name(name) in _NOT_FIXED:
+            fail("space", name, f"without {name!r}, which the study sets itself")
+        if name == "warmup" and getattr(distribution, "high", 0) > max_rounds:
+            fail("space['warmup']", distribution, f"a range up to max_rounds ({max_rounds}) at most")
+
+
+def _folds(cv: Any, repeats: int | None, fraction: float | None, data: StudyData, seed: int) -> list[Fold]:
+    n_samples = int(data.codes.size)
+    if repeats is None:
+        repeats = usual_repeats(cv, n_samples)
+    else:
+        check_integer("repeats", repeats, minimum=1)
+    if fraction is None:
+        fraction = usual_validation_fraction(n_samples)
+    else:
+        fraction = check_real("validation_fraction", fraction, above=0.0, maximum=0.9)
+    return make_folds(cv, data.codes, data.groups, fraction, seed, repeats)
+
+
+def _facts(engine: str, metric: TunedMetric, data: StudyData, folds: Sequence[Fold]) -> dict[str, Any]:
+    """What the study keeps for the verdict and the report."""
+    return {
+        PREFIX + "engine": engine,
+        PREFIX + "metric": metric.name,
+        PREFIX + "classes": [str(label) for label in data.classes.tolist()],
+        PREFIX + "n_folds": len(folds),
+        PREFIX + "shape": list(data.shape),
+        TEST_SHARE: float(np.mean([fold.test.size / (fold.train.size + fold.valid.size) for fold in folds])),
+    }
+
+
+# ------------------------------------------------------------------------------------------------ the run
+
+
+def _run(
+    study: Any,
+    objective: Objective,
+    timeout: float | None,
+    n_jobs: int,
+    callbacks: list[Any],
+    show_progress: bool,
+) -> None:
+    """Run the trials that are missing; after an interruption no trial is left as if it were running."""
+    progress = Progress(objective.n_trials, len(finished_trials(study))) if show_progress else None
+    with silent_optuna(), Interrupts() as objective.interrupts:
+        try:
+            _run_missing(study, objective, timeout, n_jobs, [*callbacks, *([progress] if progress else [])])
+            objective.interrupts.check()
+        except KeyboardInterrupt:
+            fail_lost_trials(study, objective.running)
+            raise
+        finally:
+            if progress is not None:
+                progress.close()
+
+
+def _run_missing(study: Any, objective: Objective, timeout: float | None, n_jobs: int, callbacks: list[Any]) -> None:
+    """Run trials until there are enough; wait for those of other processes, and repeat them if they die."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+
+    def stop_if_done(study: Any, _: Any) -> None:
+        if objective.interrupts.requested or len(counted_trials(study)) >= objective.n_trials:
+            study.stop()
+
+    while (missing := objective.n_trials - len(finished_trials(study))) > 0:
+        objective.interrupts.check()
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            return
+        fail_lost_trials(study)
+        to_begin = missing - len(running_trials(study))
+        if to_begin <= 0:
+            time.sleep(_POLL_SECONDS)
+            continue
+        try:
+            study.optimize(
+                objective,
+                n_trials=to_begin,
+                timeout=left,
+                n_jobs=n_jobs,
+                catch=(SurplusTrialError,),
+                callbacks=[*callbacks, stop_if_done],
+            )
+        except ValueError as error:
+            # SQLite may hand a queued trial to two processes at once: the result of the faster one stands.
+            if not str(error).startswith(_TOLD_BEFORE):
+                raise
+
+
+# ------------------------------------------------------------------------------------------------ the result
+
+
+def _result(
+    study: Any, objective: Objective, data: StudyData, refit: bool, n_members: int, test: TestSet | None
+) -> TuneResult:
+    verdict, engine = judge(study), objective.engine
+    best = verdict.chosen
+    parameters = {**engine.fixed, **fit_parameters(best)}
+    estimator, test_score, report = None, None, None
+    if refit:
+        report = _ensemble(study, objective, best, n_members) if n_members > 1 else None
+        estimator = _refit(study, engine, data, best, report)
+        if test is not None:
+            probabilities = two_columns(estimator.predict_proba(test.X))
+            test_score = objective.metric.value(test.codes, probabilities, test.weights)
+    return TuneResult(study, best, parameters, best.values[0], estimator, test_score, report)
+
+
+def _refit(study: Any, engine: Engine, data: StudyData, best: Any, report: EnsembleReport | None) -> Any:
+    """Fit the chosen trial, or the members of the ensemble, on all data."""
+
+    def fit(trial: Any) -> Any:
+        estimator = engine.estimator(fit_parameters(trial))
+        engine.fit_all(estimator, data.X, data.classes, data.codes, data.training_weights)
+        return estimator
+
+    if report is None or not report.is_used:
+        return fit(best)
+    trials = {trial.number: trial for trial in finished_trials(study)}
+    return WeightedEnsemble([fit(trials[number]) for number in report.weights], list(report.weights.values()))
+
+
+def _ensemble(study: Any, objective: Objective, best: Any, n_members: int) -> EnsembleReport:
+    """Weight the best trials; what those of other runs predicted is computed again."""
+    sign = -1.0 if objective.metric.higher_is_better else 1.0
+    complete = [trial for trial in finished_trials(study) if trial.state.name == "COMPLETE"]
+    ranked = sorted(complete, key=lambda trial: (sign * trial.values[0], trial.number))
+    candidates = {trial.number: trial for trial in [best, *ranked[:n_members]]}
+    probabilities = {}
+    for number, trial in candidates.items():
+        if number not in objective.probabilities:
+            fits = [objective.fit_fold(None, fold, trial.user_attrs[PARAMS]) for fold in objective.folds]
+            objective.probabilities[number] = [fit.probabilities for fit in fits]
+        probabilities[number] = objective.probabilities[number]
+    tests = [fold.test for fold in objective.folds]
+    return build_ensemble(probabilities, [part.codes for part in tests], [part.weights for part in tests], best.number)

@@ -1,0 +1,1 @@
+"""Parts of tuning_studies.py."""
