@@ -71,3 +71,23 @@ def test_no_room_is_crowded(folder):
 
 def test_no_file_of_the_package_is_long():
     assert [name for name, path in FILES.items() if len(path.read_text().splitlines()) > 450] == []
+
+
+LONG_ON_PURPOSE = {
+    "abc_plugins.compare.command.add_options": "one option after the other",
+    "abc_plugins.compare.contenders.contenders": "one contender after the other",
+}
+"""Function -> why it may have more than 60 lines."""
+
+
+def lines_of_body(function):
+    """Lines of a function without its arguments and its docstring."""
+    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    return function.end_lineno - body[0].lineno + 1 if body else 0
+
+
+@pytest.mark.parametrize("module", FILES)
+def test_no_function_is_long(module):
+    functions = [node for node in ast.walk(ast.parse(FILES[module].read_text())) if isinstance(node, ast.FunctionDef)]
+    lines = {f"{module}.{function.name}": lines_of_body(function) for function in functions}
+    assert {name: n for name, n in lines.items() if n > 60 and name not in LONG_ON_PURPOSE} == {}

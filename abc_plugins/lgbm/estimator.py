@@ -11,7 +11,7 @@ import numpy as np
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.data.fitcheck import check_fit_arguments
-from abc_plugins.lgbm.internals import fit_with
+from abc_plugins.lgbm.internals import fit_with, let_onnxmltools_know
 from abc_plugins.lgbm.params import LEAF_CLIP, ABCOptions
 from abc_plugins.lgbm.training import train
 
@@ -154,7 +154,7 @@ reg_lambda, random_state, n_jobs, importance_type, **kwargs
     def _process_params(self, stage: str) -> dict[str, Any]:
         """Keep the parameters of the schedule away from LightGBM, which does not know them."""
         params = super()._process_params(stage)
-        if callable(params["objective"]):
+        if callable(params["objective"]) and self._n_classes > 2:
             fail("objective", self.objective, "None or 'multiclass': the adaptive base class is the objective")
         return {name: value for name, value in params.items() if name not in _OPTION_NAMES}
 
@@ -187,3 +187,6 @@ reg_lambda, random_state, n_jobs, importance_type, **kwargs
         if info is None:
             return super().feature_importances_
         return np.array(info[f"{self.importance_type}_importance"])
+
+
+let_onnxmltools_know(ABCLGBMClassifier)

@@ -7,7 +7,10 @@ versions that are supported, where one of them is gone.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping
+from importlib.abc import MetaPathFinder
+from importlib.util import find_spec
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeAlias
@@ -129,3 +132,46 @@ def fit_with(train: Callable[..., lgb.Booster]) -> Callable[..., Any]:
     fit = FunctionType(stock.__code__, namespace, "fit", stock.__defaults__, stock.__closure__)
     fit.__kwdefaults__ = stock.__kwdefaults__
     return fit
+
+
+_ONNXMLTOOLS = "onnxmltools.convert.lightgbm._parse"
+
+
+def let_onnxmltools_know(classifier: type[lgb.LGBMClassifier]) -> None:
+    """Let `onnxmltools.convert_lightgbm` take a subclass for the LGBMClassifier that it is.
+
+    It looks the exact type up in a table, which is added to as soon as onnxmltools is imported.
+    """
+    if _ONNXMLTOOLS in sys.modules:
+        _add_to_table(sys.modules[_ONNXMLTOOLS], classifier)
+    else:
+        sys.meta_path.insert(0, _ONNXMLToolsWatcher(classifier))
+
+
+def _add_to_table(module: Any, classifier: type[lgb.LGBMClassifier]) -> None:
+    table = getattr(module, "lightgbm_operator_name_map", {})
+    if lgb.LGBMClassifier in table:
+        table[classifier] = table[lgb.LGBMClassifier]
+
+
+class _ONNXMLToolsWatcher(MetaPathFinder):
+    """Waits for the import of onnxmltools' table of types, and leaves all imports to the usual finders."""
+
+    def __init__(self, classifier: type[lgb.LGBMClassifier]) -> None:
+        self.classifier = classifier
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:  # noqa: ARG002
+        """Find the table's module like any other, and add to the table once it is there."""
+        if fullname != _ONNXMLTOOLS:
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def execute_and_add(module: Any) -> None:
+                execute(module)
+                _add_to_table(module, self.classifier)
+
+            spec.loader.exec_module = execute_and_add  # type: ignore[method-assign]
+        return spec

@@ -190,6 +190,8 @@ def count_classes(params: dict[str, Any] | None, train_set: lgb.Dataset) -> int:
     if "num_class" in named:
         return find_n_classes(params, 0.0)
     data_params = {name: value for name, value in named.items() if name not in ("objective", "metric")}
+    if callable(named.get("objective")):
+        data_params["objective"] = "none"  # in place of the function that the Dataset itself may have among its own
     update_params(train_set, data_params).construct()
     return find_n_classes(params, float(train_set.get_field("label").max(initial=0.0)))
 

@@ -79,18 +79,20 @@ class Objective:
         trial.set_user_attr(PARAMS, parameters)
         scores: list[float] = []
         fits: list[FoldFit] = []
-        started = time.perf_counter()
+        seconds = 0.0
         try:
             for fold in self.folds:
+                started = time.perf_counter()
                 fits.append(self.fit_fold(trial, fold, parameters))
                 scores.append(self.metric.value(fold.test.codes, fits[-1].probabilities, fold.test.weights))
+                seconds += time.perf_counter() - started
                 self._judge(trial, scores)
             self._judge_rounds(trial, fits)
         except TrialPruned:
-            trial.set_user_attr(OUTCOME, _outcome(scores, fits, time.perf_counter() - started))
+            trial.set_user_attr(OUTCOME, _outcome(scores, fits, seconds))
             self.running.discard(trial.number)
             raise
-        trial.set_user_attr(OUTCOME, _outcome(scores, fits, time.perf_counter() - started))
+        trial.set_user_attr(OUTCOME, _outcome(scores, fits, seconds))
         if self.keep_probabilities:
             self.probabilities[trial.number] = [fit.probabilities for fit in fits]
         self.running.discard(trial.number)
@@ -107,7 +109,7 @@ class Objective:
         given = {**self.engine.not_tuned, **self.engine.fixed}
         drawn = draw(trial, self.space, given)
         if trial.user_attrs.get(START) == DEFAULTS:  # what is drawn tells the sampler where the defaults are
-            return self.engine.kept_as_default(drawn)
+            return self.engine.kept_as_default()
         return self.engine.complete(drawn)
 
     def _judge(self, trial: Any, scores: Sequence[float]) -> None:

@@ -176,18 +176,13 @@ def tune(
     n_trials = check_integer("n_trials", n_trials, minimum=1)
     limit = None if timeout is None else check_real("timeout", timeout, above=0.0)
     n_jobs = check_integer("n_jobs", n_jobs, minimum=1)
-    stopping = Stopping(
-        check_integer("max_rounds", max_rounds, minimum=1),
-        None
-        if early_stopping_rounds is None
-        else check_integer("early_stopping_rounds", early_stopping_rounds, minimum=1),
-    )
+    stopping = _check_stopping(max_rounds, early_stopping_rounds)
     with_cost = _check_objectives(objectives)
     n_members = check_integer("ensemble", ensemble, minimum=0)
     if n_members and not refit:
         fail("refit", refit, "True with an ensemble, whose members are fitted on all data")
-    for name, flag in (("refit", refit), ("progress", progress)):
-        check_flag(name, flag)
+    check_flag("refit", refit)
+    check_flag("progress", progress)
     if callbacks is not None and not isinstance(callbacks, Iterable):
         fail("callbacks", callbacks, "a list of functions of (study, trial)", TypeError)
     fixed = _check_fixed(fixed, stopping.max_rounds)
@@ -216,17 +211,15 @@ def tune(
         "early_stopping_rounds": early_stopping_rounds,
         "starts": [list(start) for start in starts],
     }
+    attributes = {
+        **_facts(engine, used_metric, data, folds),
+        FINGERPRINT: fingerprint(data.fingerprint(), folds, ranges, settings, PACKAGES[engine]),
+    }
+    directions = [used_metric.direction, "minimize"] if with_cost else [used_metric.direction]
+    name = study_name or f"abc-plugins-{engine}"
     with silent_optuna():
         study = open_study(
-            storage,
-            study_name or f"abc-plugins-{engine}",
-            [used_metric.direction, "minimize"] if with_cost else [used_metric.direction],
-            ReproducibleSampler(seed, starts, sampler),
-            pruner or FoldPruner(),
-            {
-                **_facts(engine, used_metric, data, folds),
-                FINGERPRINT: fingerprint(data.fingerprint(), folds, ranges, settings, PACKAGES[engine]),
-            },
+            storage, name, directions, ReproducibleSampler(seed, starts, sampler), pruner or FoldPruner(), attributes
         )
     objective = Objective(
         used, used_metric, [], ranges, stopping, n_trials, with_cost, keep_probabilities=n_members > 0
@@ -238,6 +231,12 @@ def tune(
 
 
 # ------------------------------------------------------------------------------------------------ checks
+
+
+def _check_stopping(max_rounds: Any, patience: Any) -> Stopping:
+    if patience is not None:
+        patience = check_integer("early_stopping_rounds", patience, minimum=1)
+    return Stopping(check_integer("max_rounds", max_rounds, minimum=1), patience)
 
 
 def _check_objectives(objectives: Any) -> bool:

@@ -122,7 +122,10 @@ class LiveBooster(Booster):
         """Evaluate all metrics on all sets at the current scores."""
         sets: list[Scored] = [(matrix, name, self._scores_of(matrix)) for matrix, name in evals]
         line = self._metrics.evaluate(sets, iteration)
-        return line if feval is None else line + custom_metric_line(feval, sets, output_margin=output_margin)
+        if feval is None:
+            return line
+        objective = self._round_settings.metric_params["objective"]
+        return line + custom_metric_line(feval, sets, output_margin=output_margin, objective=objective)
 
     def set_param(self, params: Any, value: str | None = None) -> None:
         """Change parameters from the next round on."""

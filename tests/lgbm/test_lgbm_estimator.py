@@ -184,3 +184,15 @@ def test_check_estimator_has_no_failure_that_stock_does_not_have(capsys):
         print(f"\ncheck_estimator failures of LGBMClassifier {lgb.__version__}: {sorted(stock) or 'none'}")
         print(f"check_estimator failures of ABCLGBMClassifier: {sorted(ours) or 'none'}")
     assert set(ours) <= set(stock), {name: repr(ours[name]) for name in set(ours) - set(stock)}
+
+
+def test_two_classes_take_an_objective_of_ones_own(data):
+    X, y = data
+
+    def logistic(y_true, scores):
+        p = 1.0 / (1.0 + np.exp(-scores))
+        return p - y_true, p * (1.0 - p)
+
+    options = {"n_estimators": 3, "num_leaves": 4, "n_jobs": 1, "verbosity": -1, "objective": logistic}
+    own, stock = (kind(**options).fit(X, y > 2) for kind in (ABCLGBMClassifier, lgb.LGBMClassifier))
+    np.testing.assert_array_equal(own.predict(X, raw_score=True), stock.predict(X, raw_score=True))

@@ -38,6 +38,40 @@ def test_shap_tree_explainer(model):
     np.testing.assert_allclose(total, booster.predict(X[:50], raw_score=True), atol=1e-6)
 
 
+def test_shap_interactions(model):
+    shap = pytest.importorskip("shap", reason="shap is not installed")
+    booster, X = model
+    explainer = shap.TreeExplainer(booster)
+    values = np.asarray(explainer.shap_interaction_values(X[:10]))
+    assert np.isfinite(values).all()
+    total = values.sum(axis=(1, 2)) + np.asarray(explainer.expected_value)
+    expected = booster.predict(X[:10], raw_score=True)
+    expected = expected.sum(axis=1) if total.ndim == 1 else expected  # shap 0.51 adds up the classes of LightGBM
+    np.testing.assert_allclose(total, expected, atol=1e-5)
+
+
+def test_onnx_of_the_classifier_after_early_stopping():
+    onnxmltools = pytest.importorskip("onnxmltools", reason="onnxmltools is not installed")
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    from onnxmltools.convert.common.data_types import FloatTensorType
+
+    (X, y), (X_valid, y_valid) = make_data(), make_data(200, seed=1)
+    X, labels = X.astype(np.float32), np.array(["a", "b", "c", "d", "e"])
+    model = abc_lgbm.ABCLGBMClassifier(
+        n_estimators=60, num_leaves=6, learning_rate=0.4, n_jobs=1, verbosity=-1, warmup=2
+    )
+    model.fit(X, labels[y], eval_set=[(X_valid, labels[y_valid])], callbacks=[lgb.early_stopping(3, verbose=False)])
+    assert 0 < model.best_iteration_ < len(model.evals_result_["valid_0"]["multi_logloss"])
+    converted = onnxmltools.convert_lightgbm(
+        model, initial_types=[("X", FloatTensorType([None, X.shape[1]]))], zipmap=False
+    )
+    session = runtime.InferenceSession(converted.SerializeToString(), providers=["CPUExecutionProvider"])
+    predicted, probabilities = session.run(None, {"X": X})
+    close = np.isclose(probabilities, model.predict_proba(X), atol=1e-5).all(axis=1)
+    assert close.mean() > 0.98
+    assert (predicted[close] == model.predict(X)[close]).all()
+
+
 def test_onnx(model):
     onnxmltools = pytest.importorskip("onnxmltools", reason="onnxmltools is not installed")
     runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")

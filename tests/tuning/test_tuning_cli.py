@@ -185,7 +185,7 @@ def test_pruned_trials_have_no_score_in_the_report():
 
     result = tune(X, y, n_trials=7, cv=2, repeats=1, max_rounds=5, pruner=PruneLate(), refit=False, progress=False)
     table = render_report(result.study).rpartition("<h2>Trials</h2>")[2]
-    rows = re.findall(r'<tr class="(\w+)"><td>(\d+)</td><td>([^<]*)</td>', table)
+    rows = re.findall(r'<tr class="(\w+)"><td>(\d+)</td><td>[^<]*</td><td>([^<]*)</td>', table)
     assert [score for kind, _, score in rows if kind == "pruned"] == ["", ""]
     assert [kind for kind, *_ in rows][-2:] == ["pruned", "pruned"]
     scores = [float(score) for kind, _, score in rows if kind != "pruned"]

@@ -141,3 +141,21 @@ def test_bad_parameters_are_named(data):
         ABCXGBClassifier(objective=lambda _labels, margins: (margins, margins)).fit(X, y)
     with pytest.raises(ValueError, match="booster must be 'gbtree'"):
         ABCXGBClassifier(booster="dart").fit(X, y)
+
+
+@pytest.mark.parametrize("objective", ["multi:softmax", "multi:softprob"])
+def test_custom_metrics_get_what_the_objective_predicts(data, objective):
+    X, y = data
+    shapes = {}
+
+    def error(y_true, predicted):
+        shapes[kind] = predicted.shape
+        labels = predicted if predicted.ndim == 1 else predicted.argmax(axis=1)
+        return float(np.mean(labels != y_true))
+
+    for kind in (xgboost.XGBClassifier, ABCXGBClassifier):
+        model = kind(n_estimators=3, n_jobs=1, objective=objective, eval_metric=error)
+        model.fit(X, y, eval_set=[(X, y)], verbose=False)
+        last = model.evals_result()["validation_0"]["error"][-1]
+        assert last == pytest.approx(1.0 - model.score(X, y), abs=1e-6)
+    assert shapes[ABCXGBClassifier] == shapes[xgboost.XGBClassifier]

@@ -150,7 +150,7 @@ class Engine(ABC):
         """Add what the drawn parameters imply."""
         return dict(parameters)
 
-    def kept_as_default(self, defaults: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+    def kept_as_default(self) -> dict[str, Any]:
         """Parameters that a fit must be given to be that of the defaults with early stopping."""
         return {}
 
@@ -172,8 +172,10 @@ class Engine(ABC):
         return full
 
     def count_trees(self, parameters: Mapping[str, Any], n_rounds: int) -> int:
-        """Trees that the schedule of the base class grows in so many rounds."""
-        options = {name: parameters[name] for name in SCHEDULE if name in parameters}
+        """Trees that so many rounds grow: those of the schedule of the base class, or those of the directions."""
+        if parameters.get("method") == "directional":
+            return n_rounds * (parameters.get("trees_per_round") or 1)
+        options = {name: parameters[name] for name in SCHEDULE if parameters.get(name) is not None}
         schedule = BaseClassSchedule(self.n_classes, **options, adaptive=self.n_classes > 2)
         return trees_by_round(schedule, n_rounds)[-1] if n_rounds else 0
 

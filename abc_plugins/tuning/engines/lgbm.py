@@ -33,8 +33,8 @@ class LightGBMEngine(Engine):
     not_tuned: Mapping[str, Any] = {"method": _DEFAULTS.get("method", "abcrobustlogit")}
 
     def defaults(self, n_samples: int, space: Space) -> dict[str, Any]:  # noqa: ARG002
-        """The estimator's own values."""
-        return {name: _DEFAULTS[name] for name in map(plain_name, space) if name in _DEFAULTS}
+        """The estimator's own values; None, which stands for one that it does not tell, is left to the sampler."""
+        return {name: _DEFAULTS[name] for name in map(plain_name, space) if _DEFAULTS.get(name) is not None}
 
     def estimator(self, parameters: Mapping[str, Any]) -> ABCLGBMClassifier:
         """Make the classifier."""

@@ -28,7 +28,7 @@ class NativeEngine(Engine):
         settings["max_depth"] = settings["max_depth"] or _DEPTHS[n_samples >= _DEEP_FROM]
         return {name: settings[name] for name in map(plain_name, space) if name in settings}
 
-    def kept_as_default(self, defaults: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+    def kept_as_default(self) -> dict[str, Any]:
         """The learning rate: without early stopping, as in the final fit, its default is another one."""
         return {} if "learning_rate" in self.fixed else {"learning_rate": self._settings({}).learning_rate}
 

@@ -136,9 +136,10 @@ def _trials(study: Any, shares: Mapping[str, float]) -> str:
     records = trial_records(study)
     chosen = judge(study).chosen.number
     names = list(dict.fromkeys(key.removeprefix("params_") for one in records for key in one if "params_" in key))
-    ordered = [*(name for name in shares if name in names), *(name for name in names if name not in shares)]
+    first = [name for name in ("method", *shares) if name in names]
+    ordered = [*first, *(name for name in names if name not in first)]
     metric = study.user_attrs[PREFIX + "metric"]
-    rows = [_row(("trial", metric, "spread", *ordered, "rounds", "trees", "seconds", "state", "start"), tag="th")]
+    rows = [_row(("trial", "", metric, "spread", *ordered, "rounds", "trees", "seconds", "state"), tag="th")]
     sign = -1.0 if maximizes(study) else 1.0
     best_first = sorted(
         records,
@@ -149,11 +150,11 @@ def _trials(study: Any, shares: Mapping[str, float]) -> str:
         state = f"pruned after {record['folds']}" if record["state"] == "pruned" else record["state"]
         cells = [
             record["number"],
+            record["start"],
             *((record["score"], record["spread"]) if is_complete else ("", "")),
             *(record.get(f"params_{name}") for name in ordered),
             *(record[key] for key in ("rounds", "cost", "seconds")),
             state,
-            record["start"],
         ]
         rows.append(_row(cells, "chosen" if record["number"] == chosen else record["state"]))
     return f'<div class="scroll"><table>{"".join(rows)}</table></div>'

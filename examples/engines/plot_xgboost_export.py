@@ -1,4 +1,9 @@
-"""Train natively, deploy wherever XGBoost runs."""
+"""
+A native model as an XGBoost model
+==================================
+
+Train natively, deploy wherever XGBoost runs.
+"""
 
 import numpy as np
 import xgboost

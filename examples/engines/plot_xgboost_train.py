@@ -1,4 +1,9 @@
-"""Swap one line of an XGBoost workflow: DMatrix, params, callbacks and deployment stay as they are."""
+"""
+XGBoost with one line changed
+=============================
+
+DMatrix, params, callbacks and deployment stay as they are.
+"""
 
 import tempfile
 from pathlib import Path
@@ -13,7 +18,13 @@ import abc_plugins.xgb as abc_xgb
 X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0, stratify=y)
 train, test = xgboost.DMatrix(X_train, y_train), xgboost.DMatrix(X_test, y_test)
-params = {"objective": "multi:softprob", "num_class": 10, "max_depth": 4, "eval_metric": ["merror", "mlogloss"]}
+params = {
+    "objective": "multi:softprob",
+    "num_class": 10,
+    "max_depth": 4,
+    "eval_metric": ["merror", "mlogloss"],
+    "nthread": 1,
+}
 
 stock = xgboost.train(params, train, 60, evals=[(test, "test")], verbose_eval=20)
 booster = abc_xgb.train(  # was: xgboost.train(

@@ -1,6 +1,9 @@
-"""A LightGBM workflow with one line changed: lgb.train becomes abc_lgbm.train.
+"""
+LightGBM with one line changed
+==============================
 
-Datasets, parameters, callbacks, early stopping and the saved model stay what they are.
+``lgb.train`` becomes ``abc_lgbm.train``: Datasets, parameters, callbacks, early stopping and the saved model
+stay what they are.
 """
 
 import lightgbm as lgb

@@ -1,12 +1,12 @@
 """The studies of the paper (Li and Zhao 2022) on its data sets, resumable.
 
-    python benchmarks/paper.py methods --jobs 2             # four methods with exhaustive search
-    python benchmarks/paper.py search --jobs 2              # s in {1, 2, 3, 4, K} at g = 0
-    python benchmarks/paper.py gap --jobs 2                 # s x g in {0, 5, 10, 20, 100, 200, 500}
-    python benchmarks/paper.py warmup --jobs 2              # w in {0, 10, 100}
-    python benchmarks/paper.py leaves --jobs 2              # J in {10, 20}, nu in {0.06, 0.1}
-    python benchmarks/paper.py all --reduced --jobs 2       # all of them, fewer rows, rounds and cells
-    python benchmarks/paper.py report --reduced             # tables and verdicts in Markdown, pictures
+    python benchmarks/paper/paper.py methods --jobs 2             # four methods with exhaustive search
+    python benchmarks/paper/paper.py search --jobs 2              # s in {1, 2, 3, 4, K} at g = 0
+    python benchmarks/paper/paper.py gap --jobs 2                 # s x g in {0, 5, 10, 20, 100, 200, 500}
+    python benchmarks/paper/paper.py warmup --jobs 2              # w in {0, 10, 100}
+    python benchmarks/paper/paper.py leaves --jobs 2              # J in {10, 20}, nu in {0.06, 0.1}
+    python benchmarks/paper/paper.py all --reduced --jobs 2       # all of them, fewer rows, rounds and cells
+    python benchmarks/paper/paper.py report --reduced             # tables and verdicts in Markdown, pictures
 
 Needs the data folder named by ABC_PLUGINS_DATA. Fits are kept in results/paper_full.jsonl or
 results/paper_reduced.jsonl, one a line; what is there is not run again. They are the paper's algorithm as the paper
@@ -18,14 +18,17 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import run_cells
 from paper_data import SETS, load_rows
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # what all benchmarks share is a folder up
+from common import run_cells
 
 NAMES = ("data", "rows", "rounds", "params")
 """What tells a cell from the others."""

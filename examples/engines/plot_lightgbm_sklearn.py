@@ -1,4 +1,9 @@
-"""ABCLGBMClassifier where LGBMClassifier was: in a Pipeline, behind a ColumnTransformer, under GridSearchCV."""
+"""
+ABCLGBMClassifier where LGBMClassifier was
+==========================================
+
+In a Pipeline, behind a ColumnTransformer, under GridSearchCV.
+"""
 
 import numpy as np
 import pandas as pd

@@ -1,8 +1,8 @@
 """Pytest plugin of `upstream_tests.py`: sends the multi-class calls of LightGBM's or XGBoost's tests to the adapter.
 
-The environment variable ABC_UPSTREAM is "library:mode". Mode "stock" runs the library itself and notes which tests
-train a softmax model of more than two classes; mode "adapter" gives these calls to abc_plugins and all others to the
-library. ABC_UPSTREAM_REPORT names the file for the outcome of every test.
+The environment variable ABC_UPSTREAM is "library:mode". Mode "stock" runs the library itself; mode "adapter" gives the
+training of softmax models of more than two classes to abc_plugins and all else to the library. Both note which tests
+train such a model. ABC_UPSTREAM_REPORT names the file for the outcome of every test.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 LIBRARY, MODE = os.environ["ABC_UPSTREAM"].split(":")
 _concerned: set[str] = set()  # filled while one test runs
 _outcomes: dict[str, dict[str, Any]] = {}
+_inside = False
 
 
 def pytest_configure() -> None:
@@ -75,10 +76,10 @@ def _prepare_lightgbm() -> None:
                 setattr(lightgbm.compat, f"pa_{name}", getattr(pyarrow, name, None))
     _exchange(lightgbm, "train", adapter.train, is_multiclass)
     _exchange(lightgbm, "cv", adapter.cv, is_multiclass)
-    if MODE == "stock":
-        _exchange(lightgbm.sklearn, "train", None, is_multiclass)
-    else:
+    _exchange(lightgbm.sklearn, "train", None, is_multiclass)
+    if MODE == "adapter":
         lightgbm.LGBMClassifier = adapter.ABCLGBMClassifier
+        _exchange(adapter.estimator, "train", None, is_multiclass)
 
 
 def _prepare_xgboost() -> None:
@@ -98,21 +99,27 @@ def _prepare_xgboost() -> None:
             modules.append(importlib.import_module(module.name))
     for module in modules:
         for name, exchanged in (("train", adapter.train), ("train_fn", adapter.train), ("cv", adapter.cv)):
-            if callable(getattr(module, name, None)) and (MODE == "stock" or module is not xgboost.sklearn):
-                _exchange(module, name, exchanged, is_multiclass)
+            if callable(getattr(module, name, None)):
+                _exchange(module, name, None if module is xgboost.sklearn else exchanged, is_multiclass)
         if MODE == "adapter" and module is not xgboost.sklearn and hasattr(module, "XGBClassifier"):
             module.XGBClassifier = adapter.ABCXGBClassifier
 
 
 def _exchange(module: Any, name: str, adapter: Any, is_multiclass: Any) -> None:
-    """Let calls of `module.name` that concern multi-class be noted or, in mode adapter, made by `adapter`."""
+    """Let calls of `module.name` that concern multi-class be noted and, in mode adapter, made by `adapter` if any."""
     stock = getattr(module, name)
+    chosen = stock if MODE == "stock" or adapter is None else adapter
 
     @functools.wraps(stock)
     def call(params: Any, *args: Any, **kwargs: Any) -> Any:
-        if not is_multiclass(params):
+        global _inside
+        if _inside or not is_multiclass(params):
             return stock(params, *args, **kwargs)
         _concerned.add(name)
-        return (stock if MODE == "stock" else adapter)(params, *args, **kwargs)
+        _inside = True  # the adapter calls the library in turn
+        try:
+            return chosen(params, *args, **kwargs)
+        finally:
+            _inside = False
 
     setattr(module, name, call)

@@ -1,4 +1,9 @@
-"""ABCObjective: the adaptive base class in a lightgbm.train call of one's own."""
+"""
+A LightGBM training loop of your own
+====================================
+
+``ABCObjective`` brings the adaptive base class into a ``lightgbm.train`` call of your own.
+"""
 
 import lightgbm as lgb
 from sklearn.datasets import load_digits

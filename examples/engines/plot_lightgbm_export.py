@@ -1,4 +1,8 @@
-"""A native model as a stock LightGBM model: in another process, explained by SHAP, as ONNX, in treelite.
+"""
+A native model as a LightGBM model
+==================================
+
+In another process without this package, explained by SHAP, as ONNX, in treelite.
 
 SHAP, onnxmltools with onnxruntime, and treelite are shown where they are installed.
 """

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "paper"))
 
 import common
 import head_to_head
 import paper
 import paper_data
+import upstream_tests
 
 
 def run_one(cell: dict[str, Any]) -> dict[str, Any]:
@@ -116,3 +118,27 @@ def _iris() -> Any:
 
     X, y = load_iris(return_X_y=True)
     return Dataset("iris", X, y, ["a", "b", "c", "d"])
+
+
+def test_tests_of_other_libraries_are_judged_by_what_the_library_itself_passes() -> None:
+    def found(outcome: str, multiclass: bool = True) -> dict[str, Any]:
+        return {"outcome": outcome, "multiclass": multiclass, "message": "because"}
+
+    adapter = {
+        "a.py::test_fine": found("passed"),
+        "a.py::test_other": found("passed", multiclass=False),
+        "a.py::test_broken": found("failed"),
+        "a.py::test_dart[1]": found("failed", multiclass=False),
+        "a.py::test_of_another_version": found("failed"),
+        "a.py::test_regression": found("failed", multiclass=False),
+    }
+    stock = {
+        "a.py::test_broken": found("passed"),
+        "a.py::test_dart[1]": found("passed"),
+        "a.py::test_of_another_version": found("failed"),
+        "a.py::test_regression": found("passed", multiclass=False),
+    }
+    verdict = upstream_tests.judge(adapter, stock, {"test_dart": "refused"})
+    assert verdict.passed == ["a.py::test_fine"]
+    assert verdict.by_design == {"a.py::test_dart[1]": "refused"}
+    assert verdict.failed == {"a.py::test_broken": "because"}
