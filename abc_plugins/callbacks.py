@@ -165,14 +165,7 @@ class CallbackList:
 
 
 def log_evaluation(period: int = 1, *, file: TextIO | None = None) -> Callback:
-    """Print mean training loss, all metrics and the time every `period` rounds, and in the end why training ended.
-
-    Parameters
-    ----------
-    period : int, default=1
-    file : text stream, optional
-        Standard output by default.
-    """
+    """Print mean losses and time every `period` rounds and why training ended, to `file` (standard output)."""
     return _LogEvaluation(check_integer("period", period, minimum=1), file)
 
 
