@@ -13,7 +13,7 @@ body { font: 16px/1.55 system-ui, sans-serif; color: #1c2127; background: #fff; 
   padding: 0 1rem; }
 h1 { font-size: 1.7rem; margin-bottom: 0.3rem; } h2 { font-size: 1.25rem; margin-top: 2.4rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.93rem; }
-th, td { padding: 0.3rem 0.75rem; text-align: right; border-bottom: 1px solid #dfe3e8; white-space: nowrap; }
+th, td { padding: 0.3rem 0.65rem; text-align: right; border-bottom: 1px solid #dfe3e8; white-space: nowrap; }
 th { border-bottom: 2px solid #8a929b; font-weight: 600; }
 th:first-child, td:first-child { text-align: left; padding-left: 0.3rem; }
 tr.ours td:first-child { color: #0072b2; font-weight: 600; } td.best { background: #e3f1fb; font-weight: 700; }

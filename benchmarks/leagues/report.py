@@ -32,7 +32,7 @@ LIMITED = "†"
 NEXT_TO_NONE = 0.005
 """A log loss below is next to none: a ratio of such is left out of the means."""
 
-FARTHEST = 6.0
+FARTHEST = 3.0
 """Ratio beyond which a point is drawn at the edge of the picture, with its figure."""
 
 Rows = Sequence[dict[str, Any]]
@@ -178,11 +178,10 @@ def draw_practice(rows: Rows, path: Path) -> None:
         colour = line_of(key)["color"]
         shown = np.minimum(list(shares[key].values()), FARTHEST)
         axes.plot(shown, at, marker, color=colour, markersize=7, alpha=0.9, label=TITLES[key])
-        for name, ratio in shares[key].items():
-            if ratio > FARTHEST:
-                place = (FARTHEST, names.index(name))
-                axes.annotate(f"{TITLES[key]}: {ratio:.1f} →", place, (-8, 0), textcoords="offset points",
-                              ha="right", va="center", fontsize=9)  # fmt: skip
+    for position, name in enumerate(names):
+        far = [f"{TITLES[key]} {shares[key][name]:.1f}" for key in peers if shares[key].get(name, 0) > FARTHEST]
+        place = {"xytext": (-8, 0), "textcoords": "offset points", "ha": "right", "va": "center", "fontsize": 9}
+        axes.annotate(", ".join(far) + " →" if far else "", (FARTHEST, position), **place)
     axes.set_yticks(range(len(names)), [_named(name, found[name]) for name in names])
     axes.set_xscale("log")
     plain_ticks(axes.xaxis, (1, 1.2, 1.5, 2, 3, 5))

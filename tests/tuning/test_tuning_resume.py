@@ -15,7 +15,7 @@ import pytest
 from optuna.trial import TrialState
 
 from abc_plugins import cli
-from abc_plugins.data.tablefiles import write_table
+from abc_plugins.data.tablewriting import write_table
 from abc_plugins.tuning.objective import Objective
 from abc_plugins.tuning.study.rounds import Pulse
 from abc_plugins.tuning.study.storage import fail_lost_trials, is_surplus, sign
