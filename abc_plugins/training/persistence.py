@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -13,9 +14,10 @@ from abc_plugins.core.model.checkpoint import is_checkpoint, load_checkpoint
 from abc_plugins.core.model.ensemble import TreeEnsemble
 from abc_plugins.core.model.file import ModelFormatError, load, save
 from abc_plugins.core.runtime.arrays import AnyArray
+from abc_plugins.core.settings import check_interactions
 from abc_plugins.data.categories import Categories, check_categorical_features
 from abc_plugins.data.stored import KIND, best_iteration, check_kind, start_scores, stored_categories
-from abc_plugins.training.refitting import check_best_score, check_evaluations
+from abc_plugins.training.refitting import check_best_score, check_evaluations, check_temperature
 from abc_plugins.training.run import TrainingRun
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ def save_classifier(classifier: ABCBoostClassifier, path: str | os.PathLike[str]
         best_iteration=classifier.best_iteration_,
         best_score=classifier.best_score_,
         stopped_because=classifier.stopped_because_,
+        temperature=classifier.temperature_,
     )
     params = storable_params(classifier, stacklevel=3)
     header = make_header(params, classifier.classes_, names, classifier._categories, run)
@@ -72,6 +75,7 @@ def make_header(
         "best_iteration": run.best_iteration,
         "best_score": run.best_score,
         "stopped_because": run.stopped_because,
+        "temperature": run.temperature,
     }
 
 
@@ -101,6 +105,7 @@ def load_classifier(cls: type[ABCBoostClassifier], path: str | os.PathLike[str])
         best_iteration=header["best_iteration"],
         best_score=header.get("best_score", {}),
         stopped_because=header.get("stopped_because", ""),
+        temperature=header.get("temperature", 1.0),
     )
     classifier._keep(run, header["classes"], header["feature_names"], stored_categories(header))
     return classifier
@@ -108,11 +113,15 @@ def load_classifier(cls: type[ABCBoostClassifier], path: str | os.PathLike[str])
 
 def current_params(params: Mapping[str, Any]) -> dict[str, Any]:
     """Stored parameters without those that an older version had; predictions do not depend on them."""
-    return {
+    current = {
         name: value
         for name, value in params.items()
         if name not in _RETIRED_PARAMS and value not in _RETIRED_VALUES.get(name, ())
     }
+    least = current.get("min_samples_leaf")
+    if isinstance(least, float) and 0.0 < least < math.inf:  # it was a weight before it counted rows
+        current["min_samples_leaf"] = math.ceil(least)
+    return current
 
 
 def storable_params(classifier: ABCBoostClassifier, stacklevel: int) -> dict[str, Any]:
@@ -120,6 +129,7 @@ def storable_params(classifier: ABCBoostClassifier, stacklevel: int) -> dict[str
     params = classifier.get_params()
     if params["categorical_features"] is not None:
         params["categorical_features"] = check_categorical_features(params["categorical_features"])  # plain values
+    params["interaction_constraints"] = check_interactions(params["interaction_constraints"])  # sets become lists
     live = {"eval_metric": not _is_plain_metric(params["eval_metric"]),
             "random_state": isinstance(params["random_state"], np.random.RandomState)}  # fmt: skip
     for name in (name for name, is_live in live.items() if is_live):
@@ -155,3 +165,4 @@ def check_classifier_header(header: Mapping[str, Any], n_rounds: int, known_para
         raise ModelFormatError("stopped_because must be text.")
     check_evaluations(header["evals_result"])
     check_best_score(header.get("best_score", {}))
+    check_temperature(header.get("temperature", 1.0))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from abc_plugins.core.bins.training_data import TrainingData
-from abc_plugins.core.directional.leaf_vectors import ProbabilityRows, VectorRules
+from abc_plugins.core.directional.leaf_vectors import LEAST_PROBABILITY, ProbabilityRows, VectorRules
 from abc_plugins.core.directional.rounds import DirectionalRound, DirectionalRounds
 from abc_plugins.core.directional.schedule import DirectionSchedule, default_trees_per_round
 from abc_plugins.core.leaves import UNLIMITED
@@ -96,6 +96,7 @@ class DirectionalBooster:
                 reg_lambda=settings.leaf_reg_lambda,
                 clip=UNLIMITED if settings.leaf_clip is None else settings.leaf_clip,
                 learning_rate=settings.learning_rate,
+                reg_alpha=settings.reg_alpha,
             ),
             _NativeEngine(self._grower, settings, data.n_samples),
             guard=settings.guard,
@@ -138,6 +139,16 @@ class DirectionalBooster:
         if made.is_classic:
             vectors = [of_tree[:, k : k + 1] for k, of_tree in enumerate(vectors)]
         return self._grower.to_trees(np.arange(made.n_trees), classes, vectors)
+
+    def go_on_from(self, model: TreeEnsemble, _bases: Sequence[int], scores: Floats) -> None:
+        """Go on after the rounds of another model, whose scores for the samples, shape (n_samples, K), are these."""
+        self.model = model
+        exponentials = np.exp(scores - scores.max(axis=1, keepdims=True))
+        probabilities = exponentials / exponentials.sum(axis=1, keepdims=True)
+        self._rounds.rows.set_probabilities(np.maximum(probabilities, LEAST_PROBABILITY))
+        self.schedule.skip(model.n_rounds)
+        self.schedule.set_hessian(self._rounds.rows.mean_hessian())
+        self._rounds.prepare()
 
     def get_state(self) -> dict[str, Floats]:
         """What the model does not tell of the booster."""

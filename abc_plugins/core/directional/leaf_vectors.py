@@ -54,12 +54,15 @@ class VectorRules(NamedTuple):
         Largest absolute value before shrinkage.
     learning_rate : float
         Shrinkage, nu.
+    reg_alpha : float
+        Taken from the absolute sum of residuals.
     """
 
     factor: float
     reg_lambda: float
     clip: float
     learning_rate: float
+    reg_alpha: float = 0.0
 
 
 class ProbabilityRows:
@@ -307,7 +310,10 @@ def _newton_vectors(sums, rules, only, values):
         total = 0.0
         for k in range(n_classes):
             below = sums[leaf, 1, k] + rules.reg_lambda
-            step = rules.factor * sums[leaf, 0, k] / below if below > 0.0 else 0.0
+            residual = sums[leaf, 0, k]
+            if rules.reg_alpha > 0.0:
+                residual = np.copysign(max(abs(residual) - rules.reg_alpha, 0.0), residual)
+            step = rules.factor * residual / below if below > 0.0 else 0.0
             step = rules.learning_rate * min(max(step, -rules.clip), rules.clip)
             step = min(max(step, -_LARGEST_EXPONENT), _LARGEST_EXPONENT)
             values[leaf, k] = step if only < 0 or k == only else 0.0
