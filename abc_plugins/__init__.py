@@ -10,18 +10,35 @@ if TYPE_CHECKING:
     from abc_plugins.classifier import ABCBoostClassifier
     from abc_plugins.core.model.file import ModelFormatError
     from abc_plugins.core.schedule import BaseClassSchedule
+    from abc_plugins.explaining import explain
 
 try:
     __version__ = version("abc-plugins")
 except PackageNotFoundError:  # running from a source tree that was not installed
     __version__ = "0+unknown"
 
-__all__ = ["ABCBoostClassifier", "BaseClassSchedule", "ModelFormatError", "__version__"]
+SKOPS_TRUSTED_TYPES = [
+    "abc_plugins.classifier.ABCBoostClassifier",
+    "abc_plugins.core.model.ensemble.FlatTrees",
+    "abc_plugins.core.model.ensemble.TreeEnsemble",
+    "abc_plugins.data.categories.Categories",
+]
+"""Types of a fitted classifier, for skops and MLflow to trust in files of your own: they do not check the trees."""
+
+__all__ = [
+    "SKOPS_TRUSTED_TYPES",
+    "ABCBoostClassifier",
+    "BaseClassSchedule",
+    "ModelFormatError",
+    "__version__",
+    "explain",
+]
 
 _HOME = {
     "ABCBoostClassifier": "abc_plugins.classifier",
     "BaseClassSchedule": "abc_plugins.core.schedule",
     "ModelFormatError": "abc_plugins.core.model.file",
+    "explain": "abc_plugins.explaining",
 }
 
 

@@ -46,6 +46,8 @@ class RoundContext:
         Base class of the last round done, CLASSIC (-1) if it had none.
     train_loss : float
         Total log loss of the training data after the last round done; NaN before the first.
+    total_weight : float
+        Weight of the training data: `train_loss` divided by it is the mean.
     evals_result : dict
         Name of the evaluation set -> metric -> values after every round.
     higher_is_better : dict
@@ -58,6 +60,8 @@ class RoundContext:
         Number of rounds of the best model, set by `early_stopping`.
     stopped_because : str or None
         Why training ended; a callback that stops it may say why. None while it goes on.
+    n_rounds_done : int
+        Rounds of the model so far.
     is_refit : bool
         Whether this is the second training of a fit, on all rows, for as many rounds as early stopping has found.
     save_checkpoint : function or None
@@ -70,6 +74,7 @@ class RoundContext:
     round_index: int = -1
     base_class: int = CLASSIC
     train_loss: float = math.nan
+    total_weight: float = 1.0
     evals_result: Evaluations = field(default_factory=dict)
     higher_is_better: dict[str, bool] = field(default_factory=dict)
     seconds: float = 0.0
@@ -77,6 +82,7 @@ class RoundContext:
     best_iteration: int | None = None
     stopped_because: str | None = None
     is_refit: bool = False
+    n_rounds_done: int = 0
     save_checkpoint: Callable[[str | os.PathLike[str] | None], None] | None = None
 
     def evaluations(self) -> list[tuple[str, str, float]]:
@@ -159,7 +165,7 @@ class CallbackList:
 
 
 def log_evaluation(period: int = 1, *, file: TextIO | None = None) -> Callback:
-    """Print the training loss and all metrics every `period` rounds, to `file` (standard output by default)."""
+    """Print mean losses and time every `period` rounds and why training ended, to `file` (standard output)."""
     return _LogEvaluation(check_integer("period", period, minimum=1), file)
 
 
@@ -277,7 +283,7 @@ def _any_stops(callbacks: Sequence[Callback], hook: str, context: RoundContext) 
 
 def _describe(context: RoundContext) -> str:
     metrics = [f"{name} {metric} {value:.6g}" for name, metric, value in context.evaluations()]
-    return ", ".join([f"train loss {context.train_loss:.6g}", *metrics])
+    return ", ".join([f"train logloss {context.train_loss / context.total_weight:.6g}", *metrics])
 
 
 class _LogEvaluation(Callback):
@@ -289,7 +295,16 @@ class _LogEvaluation(Callback):
 
     def after_round(self, context: RoundContext) -> None:
         if (context.round_index + 1) % self.period == 0:
-            print(f"[{context.round_index + 1}] {_describe(context)}", file=self.file or sys.stdout, flush=True)
+            self._print(f"[{context.round_index + 1}] {_describe(context)}, {context.seconds:.1f} s")
+
+    def after_training(self, context: RoundContext) -> None:
+        if context.stopped_because is not None:
+            what = "Refit on all rows ended" if context.is_refit else "Training ended"
+            n_rounds = context.n_rounds_done
+            self._print(f"{what} after {n_rounds} rounds and {context.seconds:.1f} s: {context.stopped_because}.")
+
+    def _print(self, line: str) -> None:
+        print(line, file=self.file or sys.stdout, flush=True)
 
 
 class _RecordEvaluation(Callback):

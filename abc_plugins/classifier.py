@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from abc_plugins.callbacks import CallbackList, log_evaluation
 from abc_plugins.core.runtime.arrays import AnyArray
-from abc_plugins.core.runtime.checks import check_choice, check_integer
+from abc_plugins.core.runtime.checks import check_choice, check_flag, check_integer, fail
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import check_search
-from abc_plugins.core.settings import Settings, check_settings
+from abc_plugins.core.settings import Settings, check_settings, interaction_groups
 from abc_plugins.data.categories import Categories, check_categorical_features
 from abc_plugins.fitted import FittedClassifier
+from abc_plugins.training.eval_sets import GivenSet, list_eval_sets
 from abc_plugins.training.evaluation import Metrics
-from abc_plugins.training.fit_data import read_given
+from abc_plugins.training.fit_data import GivenData, read_given
 from abc_plugins.training.fitting import Fit
 from abc_plugins.training.resuming import draw_seed, read_resumption
 from abc_plugins.training.run import TrainingRun
@@ -48,7 +51,8 @@ class ABCBoostClassifier(FittedClassifier):
         same feature and threshold. "auto" grows directional trees symmetric, unless there are more than 32,768
         samples or fewer than four possible splits for each class. The paper's methods grow best-first.
     max_depth : int or None, default=None
-        Levels of a symmetric tree (6, and 7 from 3,200 samples on).
+        Most splits from the root to a leaf: all levels of a symmetric tree (6, and 7 from 3,200 samples on), or a limit
+        for trees grown best-first (none).
     trees_per_round : int or None, default=None
         Directional trees grown side by side from the same probabilities (1, and from 8,192 samples on a quarter of the
         number of classes, from 2 to 8, or from 4 to 8 where there are more than 32,768 samples).
@@ -64,15 +68,19 @@ class ABCBoostClassifier(FittedClassifier):
         with "drawn" classes drawn at random, with a probability in proportion to the square of their training loss,
         or to a lower power where less of what is learnt holds for held-out samples: every tenth round is grown
         without a fifth of the samples to find out. Draws are the same in every fit, whatever `random_state` is.
-    min_samples_leaf : float or None, default=None
-        Smallest total weight of the samples of a leaf: their number if there are no weights (1 / 10). A split that
-        would leave a leaf of a symmetric tree with less gains nothing there.
+    min_samples_leaf : int or None, default=None
+        Smallest number of rows of a leaf, whatever they weigh (1 / 10). A split that would leave a leaf of a symmetric
+        tree with fewer gains nothing there. "mart" and "abcmart", whose gains divide by weights, count rows by theirs.
     pair_samples_per_leaf : float, default=4.0
         A tree of a class and the base class has at most one leaf for so many samples of the two (for so much of their
         total weight), and two at the least: with few samples of each class larger trees learn accidents. 0 is no
         limit, as in the paper.
     min_child_weight : float, default=0.0
-        Smallest sum of hessians of a leaf.
+        Smallest sum of hessians of a leaf, which are in proportion to the weights.
+    min_split_gain : float, default=0.0
+        Smallest gain of a split; of a symmetric tree, of all splits of a level together.
+    reg_alpha : float, default=0.0
+        L1 regularisation of leaf values: taken from the absolute value of their numerators.
     reg_lambda : float or None, default=None
         L2 regularisation: added to the denominators of gains (1 / 0).
     leaf_reg_lambda : float or None, default=None
@@ -95,6 +103,11 @@ class ABCBoostClassifier(FittedClassifier):
         Share of the samples drawn for each round's trees, without replacement.
     colsample : float, default=1.0
         Share of the features drawn for each tree.
+    max_features : float, default=1.0
+        Share of these drawn for each node, or for each level of a symmetric tree; at least one.
+    interaction_constraints : "pairwise", "no_interactions", list of lists or None, default=None
+        Groups of columns, by names or indices, that may be split on along a branch: only columns of one group are.
+        Columns that are in none are one more group. With "no_interactions" every column is a group.
     categorical_features : "from_dtype", None or list, default="from_dtype"
         Features whose values are names rather than amounts. With "from_dtype" the columns of strings and of pandas,
         polars or Arrow categories; else a list of column names, of column indices or of a boolean for every column.
@@ -108,13 +121,20 @@ class ABCBoostClassifier(FittedClassifier):
         Whether to stop when a metric of an evaluation set does not improve any more. "auto" does so unless
         `n_estimators` is given, if there is an `eval_set` or at least 200 rows.
     early_stopping_rounds : int or None, default=None
-        Stop early, after so many rounds without improvement (100 if early stopping is on for another reason).
+        Stop early, after so many rounds without improvement (50 if early stopping is on for another reason).
     validation_fraction : float, default=0.1
         Share of the training data set aside for early stopping if there is no `eval_set`.
     refit : bool, default=True
         After early stopping by a share of the training data, train anew on all of it for as many rounds as were best.
     eval_metric : str, callable or list of them, default="logloss"
-        "logloss", "error", or functions (y_true, y_proba) -> (name, value, higher_is_better).
+        "logloss", "error", "accuracy", "balanced_accuracy", "f1_macro", "auc" (mean of one class against the rest),
+        "brier", "top_3" and the like, a scorer of scikit-learn or its name, or a function (y_true, y_proba) -> (name,
+        value, higher_is_better). Early stopping looks at all of them.
+    calibration : "temperature" or None, default=None
+        Divide all scores by one number, such that the log loss of the first evaluation set, or of the share that is set
+        aside, is least.
+    warm_start : bool, default=False
+        Let a second fit go on from the first: `n_estimators` then counts the rounds of both.
     n_jobs : int or None, default=None
         Number of threads; None and -1 use every core. The model does not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -154,6 +174,8 @@ class ABCBoostClassifier(FittedClassifier):
         best_score_[name of evaluation set][metric] is the value after the best round.
     stopped_because_ : str
         Why training ended.
+    temperature_ : float
+        What `calibration` has divided the scores by; `train_loss_` and `evals_result_` are from before.
     feature_importances_ : array of shape (n_features,)
         Share of each feature in the total gain; see `feature_importance` for other kinds.
     model_ : TreeEnsemble
@@ -183,9 +205,11 @@ class ABCBoostClassifier(FittedClassifier):
         gap: int = 0,
         warmup: int = 0,
         base_choice: str = "drawn",
-        min_samples_leaf: float | None = None,
+        min_samples_leaf: int | None = None,
         pair_samples_per_leaf: float = 4.0,
         min_child_weight: float = 0.0,
+        min_split_gain: float = 0.0,
+        reg_alpha: float = 0.0,
         reg_lambda: float | None = None,
         leaf_reg_lambda: float | None = None,
         leaf_clip: float | None = 50.0,
@@ -195,6 +219,8 @@ class ABCBoostClassifier(FittedClassifier):
         max_bins: int | None = None,
         subsample: float = 1.0,
         colsample: float = 1.0,
+        max_features: float = 1.0,
+        interaction_constraints: Any = None,
         categorical_features: Any = "from_dtype",
         class_weight: Any = None,
         early_stopping: str | bool = "auto",
@@ -202,6 +228,8 @@ class ABCBoostClassifier(FittedClassifier):
         validation_fraction: float = 0.1,
         refit: bool = True,
         eval_metric: Any = "logloss",
+        calibration: str | None = None,
+        warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
         on_interrupt: str = "raise",
@@ -221,6 +249,8 @@ class ABCBoostClassifier(FittedClassifier):
         self.min_samples_leaf = min_samples_leaf
         self.pair_samples_per_leaf = pair_samples_per_leaf
         self.min_child_weight = min_child_weight
+        self.min_split_gain = min_split_gain
+        self.reg_alpha = reg_alpha
         self.reg_lambda = reg_lambda
         self.leaf_reg_lambda = leaf_reg_lambda
         self.leaf_clip = leaf_clip
@@ -230,6 +260,8 @@ class ABCBoostClassifier(FittedClassifier):
         self.max_bins = max_bins
         self.subsample = subsample
         self.colsample = colsample
+        self.max_features = max_features
+        self.interaction_constraints = interaction_constraints
         self.categorical_features = categorical_features
         self.class_weight = class_weight
         self.early_stopping = early_stopping
@@ -237,6 +269,8 @@ class ABCBoostClassifier(FittedClassifier):
         self.validation_fraction = validation_fraction
         self.refit = refit
         self.eval_metric = eval_metric
+        self.calibration = calibration
+        self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.on_interrupt = on_interrupt
@@ -250,6 +284,14 @@ class ABCBoostClassifier(FittedClassifier):
         eval_set: Any = None,
         callbacks: Sequence[Any] | None = None,
         resume_from: str | os.PathLike[str] | None = None,
+        *,
+        X_val: Any = None,
+        y_val: Any = None,
+        sample_weight_val: Any = None,
+        eval_names: Sequence[str] | None = None,
+        init_model: Any = None,
+        init_score: Any = None,
+        eval_init_score: Any = None,
     ) -> ABCBoostClassifier:
         """Fit the model.
 
@@ -263,18 +305,33 @@ class ABCBoostClassifier(FittedClassifier):
         sample_weight : array-like of shape (n_samples,), optional
             A weight of 2 equals a row given twice, 0 a row left out. Of fractions only the ratios matter.
         eval_set : list of (X, y) or (X, y, sample_weight), optional
-            Samples to score after every round, called "valid_0", "valid_1", ...
+            Samples to score after every round, called "valid_0", "valid_1", ... unless `eval_names` says otherwise.
         callbacks : list, optional
             See `abc_plugins.callbacks`.
         resume_from : path, optional
             A file that `abc_plugins.callbacks.checkpoint` wrote in a training with the same data and parameters (but
             perhaps fewer `n_estimators`, other `n_jobs` or `verbose`): go on from there. The model is the same, bit for
             bit, as if training had not been interrupted.
+        X_val, y_val, sample_weight_val : table and array-likes, optional
+            One evaluation set, called "validation", in place of `eval_set`. A scikit-learn Pipeline transforms it with
+            `transform_input=["X_val"]`.
+        eval_names : list of str, optional
+            Names of the sets in `eval_set`.
+        init_model : ABCBoostClassifier or path, optional
+            A fitted model, or its file, to go on from, on the same data or new: `n_estimators` rounds more. It must
+            have the same columns, and all labels in y.
+        init_score : array-like of shape (n_samples, n_classes), optional
+            Scores to begin with, for classes in ascending order. The model does not contain them: add them to its
+            `decision_function`.
+        eval_init_score : list of array-like, optional
+            Likewise for the sets in `eval_set`, or one array for `X_val`.
 
         Returns
         -------
         self
         """
+        sets = list_eval_sets(eval_set, eval_names, eval_init_score, X_val, y_val, sample_weight_val)
+        before = self._read_init_model(init_model)
         resumption = read_resumption(resume_from, self)
         seed = draw_seed(self.random_state, resumption)
         self._check_parameters(seed)
@@ -287,20 +344,51 @@ class ABCBoostClassifier(FittedClassifier):
             sample_weight,
             class_weight=self.class_weight,
             categorical=check_categorical_features(self.categorical_features),
+            init_score=init_score,
+            before=before,
         )
-        has_eval_sets = eval_set is not None and not (isinstance(eval_set, list) and not eval_set)
-        stopping = self._choose_stopping(given.n_samples, has_eval_sets)
-        settings = self._check_parameters(seed, stops_early=stopping.patience is not None)
+        stopping = self._choose_stopping(given.n_samples, bool(sets))
+        self._check_beginning(init_score, sets, stopping)
+        settings = self._settle(seed, stopping, given, before if init_model is None else None)
         if resumption is not None:
             resumption.check_rounds(settings.n_estimators)
-        n_classes = given.classes.size
-        check_search(self.search, n_classes if settings.is_adaptive and n_classes > 2 else None)
         own = [log_evaluation(int(self.verbose))] if self.verbose else []
-        fit = Fit(self, given, eval_set, settings, stopping, metrics, [*own, *hooks], seed, resumption)
+        fit = Fit(self, given, sets, settings, stopping, metrics, [*own, *hooks], seed, resumption, before)
         with Workers(threads) as workers:
             run, categories = fit.run(workers)
         self._keep(run, given.classes, given.features.names, categories)
         return self
+
+    def _read_init_model(self, init_model: Any) -> FittedClassifier | None:
+        """The model that training goes on from."""
+        if init_model is None:
+            return self if self.warm_start and hasattr(self, "model_") else None
+        if isinstance(init_model, str | os.PathLike):
+            return self.load_model(init_model)
+        if not isinstance(init_model, FittedClassifier):
+            fail("init_model", init_model, "a fitted ABCBoostClassifier, the path of a model file, or None", TypeError)
+        check_is_fitted(init_model)
+        return init_model
+
+    def _check_beginning(self, init_score: Any, sets: Sequence[GivenSet], stopping: Stopping) -> None:
+        """Refuse scores and a calibration that would have nothing to be compared with."""
+        if (init_score is not None) != any(one.init_score is not None for one in sets) and sets:
+            raise ValueError("eval_init_score must be given with init_score for all evaluation sets, and only then.")
+        if self.calibration is not None and not sets and stopping.held_out_share is None:
+            fail("calibration", self.calibration, "None without evaluation sets and early stopping")
+        if self.calibration is not None and init_score is not None:
+            fail("calibration", self.calibration, "None with init_score, which is not part of the model")
+
+    def _settle(self, seed: int, stopping: Stopping, given: GivenData, warm: FittedClassifier | None) -> Settings:
+        """The settings of a fit, now that its data is known; with a warm start `n_estimators` counts all rounds."""
+        settings = self._check_parameters(seed, stops_early=stopping.patience is not None)
+        n_classes, n_features = given.classes.size, given.values.shape[1]
+        check_search(self.search, n_classes if settings.is_adaptive and n_classes > 2 else None)
+        groups = interaction_groups(settings.interaction_constraints, given.features.names, n_features)
+        n_rounds = settings.n_estimators - (0 if warm is None else warm.best_iteration_)
+        if n_rounds < 0:
+            fail("n_estimators", settings.n_estimators, f"at least the {warm.best_iteration_} rounds that there are")  # type: ignore[union-attr]
+        return replace(settings, interaction_constraints=groups, n_estimators=n_rounds)
 
     def _choose_stopping(self, n_samples: int, has_eval_sets: bool) -> Stopping:
         return choose_stopping(
@@ -318,6 +406,9 @@ class ABCBoostClassifier(FittedClassifier):
         check_stopping(self.early_stopping, self.early_stopping_rounds, self.validation_fraction, self.refit)
         check_categorical_features(self.categorical_features)
         check_choice("on_interrupt", self.on_interrupt, ("raise", "keep"))
+        if self.calibration is not None:
+            check_choice("calibration", self.calibration, ("temperature",))
+        check_flag("warm_start", self.warm_start)
         if not isinstance(self.verbose, bool):
             check_integer("verbose", self.verbose, minimum=0)
         names = set(Settings.__dataclass_fields__) - {"seed"}
@@ -352,3 +443,4 @@ class ABCBoostClassifier(FittedClassifier):
         self.best_score_ = run.best_score
         self.n_iter_ = run.model.n_rounds
         self.stopped_because_ = run.stopped_because
+        self.temperature_ = run.temperature

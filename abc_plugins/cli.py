@@ -1,4 +1,4 @@
-"""The command line: abc-plugins fit | predict | inspect | compare | tune | compile.
+"""The command line: abc-plugins fit | predict | inspect | compare | tune | export | compile.
 
 Results go to standard output, progress, warnings and errors to standard error. Exit codes: 0 done, 1 error, 2 wrong
 usage, 130 interrupted.
@@ -221,6 +221,22 @@ def _run_tune(options: argparse.Namespace) -> None:
     run_tune(options)
 
 
+# ------------------------------------------------------------------------------------------------ export
+
+
+def _add_export_options(parser: argparse.ArgumentParser) -> None:
+    from abc_plugins.commands import export
+
+    parser.epilog = export.EXAMPLES
+    export.add_options(parser)
+
+
+def _run_export(options: argparse.Namespace) -> None:
+    from abc_plugins.commands import export
+
+    export.run(options)
+
+
 # ------------------------------------------------------------------------------------------------ compile
 
 
@@ -241,6 +257,7 @@ COMMANDS = {
     "inspect": Command("Describe a model file.", _add_inspect_options, run_inspect),
     "compare": Command("Compare with other boosters on your data.", _add_compare_options, _run_compare),
     "tune": Command("Tune with Optuna; status and report of a study.", _add_tune_options, _run_tune),
+    "export": Command("Write a model file for ONNX, LightGBM, XGBoost or treelite.", _add_export_options, _run_export),
     "compile": Command("Compile the kernels ahead of the first fit.", lambda _: None, _run_compile),
 }
 

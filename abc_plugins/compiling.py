@@ -66,9 +66,10 @@ def _use_all_kernels() -> None:
     for X in (dense, sparse):
         for options in _KINDS:
             model = ABCBoostClassifier(**options, n_estimators=20, warmup=1, search=2, gap=1, subsample=0.5, n_jobs=1)
-            model.fit(X, y, eval_set=[(X, y)])
+            model.fit(X, y, 1 + y, eval_set=[(X, y)])  # weights that differ
             model.predict(X)
             model.predict(X[:1])
+            model.apply(X)
     for dtype in (np.float64, np.float32):
         matrix = csr_array(np.where(random.random((300, 4)) < 0.05, 1.0, 0.0).astype(dtype))
         ABCBoostClassifier(n_estimators=1, n_jobs=1).fit(matrix, y).predict(matrix)

@@ -7,7 +7,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-PACKAGES = ("abc-plugins", "numpy", "numba", "scikit-learn", "lightgbm", "xgboost", "catboost")
+PACKAGES = ("abc-plugins", "numpy", "numba", "scikit-learn", "lightgbm", "xgboost", "catboost", "chimeraboost")
 
 
 def describe_machine() -> dict[str, Any]:

@@ -44,10 +44,10 @@ PARAMS = {
 }
 SETTINGS: dict[str, dict[str, Any] | None] = {
     "stock": None,
-    "s=1 g=0 w=0": {"search": 1, "gap": 0, "warmup": 0},
-    "s=2 g=10 w=10": {"search": 2, "gap": 10, "warmup": 10},
-    "s=2 g=0 w=0": {"search": 2, "gap": 0, "warmup": 0},
-    "s=4 g=0 w=0": {"search": 4, "gap": 0, "warmup": 0},
+    "s=1 g=0 w=0": {"method": "abcrobustlogit", "search": 1, "gap": 0, "warmup": 0},
+    "s=2 g=10 w=10": {"method": "abcrobustlogit", "search": 2, "gap": 10, "warmup": 10},
+    "s=2 g=0 w=0": {"method": "abcrobustlogit", "search": 2, "gap": 0, "warmup": 0},
+    "s=4 g=0 w=0": {"method": "abcrobustlogit", "search": 4, "gap": 0, "warmup": 0},
 }
 
 

@@ -22,7 +22,7 @@ model = SparkXGBClassifier(
     num_workers=2,
     n_estimators=15,
     max_depth=4,
-    callbacks=[ABCBoost(search=2, gap=10, warmup=5)],
+    callbacks=[ABCBoost(method="abcrobustlogit", search=2, gap=10, warmup=5)],
 ).fit(table)
 print("base classes:", base_classes(model.get_booster()))
 spark.stop()

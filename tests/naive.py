@@ -34,13 +34,16 @@ class Settings:
     gap: int = 10
     warmup: int = 10
     base_choice: str = "worst"
-    min_samples_leaf: float = 10
+    min_samples_leaf: int = 10
     pair_samples_per_leaf: float = 0.0
     min_child_weight: float = 0.0
     reg_lambda: float = 0.0
     leaf_clip: float | None = 50.0
     leaf_values: str = "paper"
     guard: bool = True
+    max_depth: int | None = None
+    min_split_gain: float = 0.0
+    reg_alpha: float = 0.0
 
     @property
     def adaptive(self):
@@ -198,6 +201,7 @@ class Node:
     left: int = 0
     right: int = 0
     value: float = 0.0
+    depth: int = 0
 
     @property
     def is_leaf(self):
@@ -285,16 +289,19 @@ def best_split(X, z, h, weights, thresholds, settings):
         DL, DR, D = (HL, HR, h.sum()) if settings.second_order else (WL, WR, weights.sum())
         children = gain_term(GL, DL, settings.reg_lambda) + gain_term(GR, DR, settings.reg_lambda)
         gains = children - gain_term(z.sum(), D, settings.reg_lambda)
-        allowed = (np.minimum(WL, WR) > 0) & (np.minimum(WL, WR) >= settings.min_samples_leaf)
+        # A leaf needs so many rows; where gains divide by weights, so much weight.
+        rows = (weights > 0).astype(float) if settings.second_order else weights
+        NL, NR = goes_left @ rows, ~goes_left @ rows
+        allowed = (np.minimum(WL, WR) > 0) & (np.minimum(NL, NR) >= settings.min_samples_leaf)
         allowed &= np.minimum(HL, HR) >= settings.min_child_weight
         for i in np.flatnonzero(allowed):
             to_beat = 0.0 if best is None else best.gain
             if gains[i] > to_beat + NOISE * children[i]:
                 threshold, missing_left = ways[i]
                 if missing_left is None:
-                    missing_left = bool(WL[i] >= WR[i])
+                    missing_left = bool(NL[i] >= NR[i])
                 best = Split(feature, float(threshold), missing_left, float(gains[i]))
-    return best
+    return None if best is not None and best.gain < settings.min_split_gain else best
 
 
 def leaves_of_pair(weights, y, k, b, settings):
@@ -310,11 +317,13 @@ def leaves_of_pair(weights, y, k, b, settings):
 def grow(X, z, h, weights, thresholds, settings, num_leaves=None):
     """Grow a tree to J leaves, the leaf with the largest gain first (on ties the one with the smaller number)."""
 
-    def make_node(rows):
-        split = best_split(X[rows], z[rows], h[rows], weights[rows], thresholds, settings)
-        return Node(rows, float(weights[rows].sum()), split)
+    deepest = math.inf if settings.max_depth is None else settings.max_depth
 
-    nodes = [make_node(np.arange(len(X)))]
+    def make_node(rows, depth):
+        split = best_split(X[rows], z[rows], h[rows], weights[rows], thresholds, settings) if depth < deepest else None
+        return Node(rows, float(weights[rows].sum()), split, depth=depth)
+
+    nodes = [make_node(np.arange(len(X)), 0)]
     for _ in range((num_leaves or settings.num_leaves) - 1):
         best = None
         for node in nodes:
@@ -325,7 +334,7 @@ def grow(X, z, h, weights, thresholds, settings, num_leaves=None):
             break
         left = best.split.goes_left(X[best.rows])
         best.left, best.right = len(nodes), len(nodes) + 1
-        nodes += [make_node(best.rows[left]), make_node(best.rows[~left])]
+        nodes += [make_node(best.rows[left], best.depth + 1), make_node(best.rows[~left], best.depth + 1)]
     return nodes
 
 
@@ -339,11 +348,16 @@ def place(nodes, X, weights):
             nodes[node.left].rows, nodes[node.right].rows = node.rows[left], node.rows[~left]
 
 
+def shrunken(G, alpha):
+    """G, nearer to 0 by alpha."""
+    return np.sign(G) * np.maximum(np.abs(G) - alpha, 0.0)
+
+
 def set_leaf_values(nodes, z, h, factor, settings):
     """beta = factor * sum z / (reg_lambda + sum h), clipped, times the shrinkage."""
     for node in nodes:
         if node.is_leaf:
-            G, H = z[node.rows].sum(), h[node.rows].sum() + settings.reg_lambda
+            G, H = shrunken(z[node.rows].sum(), settings.reg_alpha), h[node.rows].sum() + settings.reg_lambda
             beta = factor * G / H if H > 0 else 0.0
             if settings.leaf_clip is not None:
                 beta = min(max(beta, -settings.leaf_clip), settings.leaf_clip)

@@ -18,8 +18,10 @@ class Settings:
     reg_lambda: float = 1.0
     leaf_reg_lambda: float = 0.1
     leaf_clip: float = 50.0
-    min_samples_leaf: float = 1
+    min_samples_leaf: int = 1
     min_child_weight: float = 0.0
+    min_split_gain: float = 0.0
+    reg_alpha: float = 0.0
     warmup: int = 0
     start_scores: str = "priors"
     second_order: bool = True
@@ -57,7 +59,7 @@ def derivatives(p, y, v):
     return v[y] - mean, p @ v**2 - mean**2
 
 
-def level_gains(X, z, h, weights, leaf, feature, thresholds, settings):
+def level_gains(X, z, h, leaf, feature, thresholds, settings):
     """For every way to split a feature its gain over all leaves; those with missing values on the right first."""
     x = X[:, feature]
     missing = np.isnan(x)
@@ -70,9 +72,9 @@ def level_gains(X, z, h, weights, leaf, feature, thresholds, settings):
         gain = 0.0
         for number in np.unique(leaf):
             sides = [(leaf == number) & left, (leaf == number) & ~left]
-            W = [weights[side].sum() for side in sides]
+            N = [side.sum() for side in sides]
             H = [h[side].sum() for side in sides]
-            if min(W) >= settings.min_samples_leaf and min(W) > 0 and min(H) >= settings.min_child_weight:
+            if min(N) >= settings.min_samples_leaf and min(N) > 0 and min(H) >= settings.min_child_weight:
                 G = [z[side].sum() for side in sides]
                 gain += sum(naive.gain_term(G, H, settings.reg_lambda))
                 gain -= naive.gain_term(sum(G), sum(H), settings.reg_lambda)
@@ -80,7 +82,7 @@ def level_gains(X, z, h, weights, leaf, feature, thresholds, settings):
     return ways, gains
 
 
-def grow_symmetric(X, z, h, weights, thresholds, settings):
+def grow_symmetric(X, z, h, thresholds, settings):
     """Split all leaves alike, level by level; the (feature, threshold, missing_left) of every level."""
     splits, leaf = [], np.zeros(len(X), dtype=int)
     for _ in range(settings.max_depth):
@@ -88,11 +90,9 @@ def grow_symmetric(X, z, h, weights, thresholds, settings):
         scale = sum(
             naive.gain_term(z[leaf == n].sum(), h[leaf == n].sum(), settings.reg_lambda) for n in np.unique(leaf)
         )
-        best_gain = naive.NOISE * scale
+        best_gain = max(naive.NOISE * scale, settings.min_split_gain)
         for feature in range(X.shape[1]):
-            for way, gain in zip(
-                *level_gains(X, z, h, weights, leaf, feature, thresholds[feature], settings), strict=True
-            ):
+            for way, gain in zip(*level_gains(X, z, h, leaf, feature, thresholds[feature], settings), strict=True):
                 if gain > best_gain:
                     best, best_gain = (feature, *way), gain * (1 + 1e-11)
         if best is None:
@@ -135,7 +135,7 @@ def leaf_vectors(p, y, weights, leaf, n_leaves, settings, only=None):
     values = np.zeros((n_leaves, K))
     for number in range(n_leaves):
         rows = leaf == number
-        G = weights[rows] @ residuals[rows]
+        G = naive.shrunken(weights[rows] @ residuals[rows], settings.reg_alpha)
         H = weights[rows] @ (p[rows] * (1 - p[rows])) + settings.leaf_reg_lambda
         step = (K - 1) / K * np.divide(G, H, out=np.zeros(K), where=H > 0)
         step = settings.learning_rate * np.clip(step, -settings.leaf_clip, settings.leaf_clip)
@@ -157,7 +157,7 @@ def fit(X, y, weights, K, thresholds, settings):
         for k, v in enumerate(directions):
             z, h = derivatives(p_before, y, v)
             if settings.tree_shape == "symmetric":
-                splits = grow_symmetric(X, weights * z, weights * h, weights, thresholds, settings)
+                splits = grow_symmetric(X, weights * z, weights * h, thresholds, settings)
                 leaf_of, n_leaves = (lambda X, splits=splits: leaf_numbers(X, splits)), 2 ** len(splits)
             else:
                 nodes = naive.grow(X, weights * z, weights * h, weights, thresholds, settings)

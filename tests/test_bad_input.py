@@ -154,12 +154,8 @@ def tune(*data: Any, **options: Any) -> None:
     tuning.tune(*(data or (X, Y)), **{"n_trials": 1, "cv": 2, "max_rounds": 2, "progress": False, **options})
 
 
-INFINITE = replaced(X, np.inf)
-
 OTHER: dict[str, tuple[Callable[[], Any], str]] = {
     # the native estimator
-    "infinite": (lambda: native().fit(INFINITE, Y), "X contains infinity .* in column 0"),
-    "infinite in a table": (lambda: native().fit(FRAME.replace(FRAME.iloc[0, 1], np.inf), Y), "infinity.*column 'b'"),
     "objects": (
         lambda: native(categorical_features=None).fit(np.full((N, 2), "a", dtype=object), Y),
         "X: could not convert string to float",
@@ -206,7 +202,6 @@ OTHER: dict[str, tuple[Callable[[], Any], str]] = {
         "unseen at fit time:\n- z\n.*now missing:\n- a",
     ),
     "no rows at predict": (lambda: native().fit(X, Y).predict(X[:0]), r"X: .*0 sample\(s\)"),
-    "infinite at predict": (lambda: native().fit(X, Y).predict_proba(INFINITE), "X contains infinity"),
     # the LightGBM adapter
     "lgb labels of two dimensions": (lambda: on_lightgbm().fit(X, np.c_[Y, Y]), "y should be a 1d array"),
     "lgb params": (lambda: train_lgb([1]), "params must be a dict, or None; got 'list'"),
@@ -259,7 +254,6 @@ OTHER: dict[str, tuple[Callable[[], Any], str]] = {
     "xgb columns at predict": (lambda: on_xgboost().fit(X, Y).predict(X[:, :2]), "Feature shape mismatch"),
     # tuning
     "tune NaN label": (lambda: tune(X, replaced(Y, np.nan)), "y contains NaN"),
-    "tune infinite": (lambda: tune(INFINITE, Y), "X contains infinity"),
     "tune lengths": (lambda: tune(X, Y[1:]), "X and y must have the same number of samples"),
     "tune weights": (lambda: tune(sample_weight=-ONES), r"sample_weight\[0\] must be 0 or larger"),
     "tune method": (lambda: tune(fixed={"method": "mast"}), "method must be one of 'directional'.*got 'mast'"),
@@ -303,7 +297,6 @@ BYTES: dict[str, tuple[bytes, list[str], str]] = {
     "binary": (bytes(range(256)) * 9, FIT_COMMAND, r"data\.csv is not a text file"),
     "duplicate names": (b"a,a,y\n1,2,u\n", FIT_COMMAND, r"must have unique column names; 'a'"),
     "date column": (b"a,y\n2020-01-02,u\n2020-01-03,v\n", FIT_COMMAND, "Column 'a' of .* features must be numbers"),
-    "infinite": (b"a,y\n1,u\ninf,v\n", FIT_COMMAND, "infinity .* in column 'a'"),
     "empty label": (b"a,y\n1,u\n2,\n3,v\n", FIT_COMMAND, "target 'y' of .* is empty in 1 rows"),
     "one class": (b"a,y\n1,u\n2,u\n", FIT_COMMAND, "y must have at least two classes; got one class: 'u'"),
     "no such weight": (b"a,y\n1,u\n2,v\n", [*FIT_COMMAND, "--weight", "w"], "weight 'w' is not a column"),

@@ -103,11 +103,11 @@ def test_fit_says_what_it_did(files: Path, run: Callable[..., Outcome]) -> None:
     outcome = run(*command, "--n-estimators", 2, "--eval-data", files / "test.csv")
     assert outcome.code == 0
     assert outcome.out.startswith(f"{files / 'm.abc'}: 3 classes, 4 features, 2 rounds, training loss ")
-    assert "round 2/2: train loss" in outcome.err
+    assert "round 2/2: train logloss" in outcome.err
     assert "valid_0 logloss" in outcome.err
     outcome = run(*command, "--n-estimators", 4, "--verbose", 2, "--force")
-    assert outcome.err.splitlines()[0].startswith("[2] train loss ")
-    assert len(outcome.err.splitlines()) == 2
+    assert outcome.err.splitlines()[0].startswith("[2] train logloss ")
+    assert len(outcome.err.splitlines()) == 3  # two of rounds, and why it ended
 
 
 def test_every_parameter_is_an_option(files: Path, run: Callable[..., Outcome]) -> None:
@@ -119,7 +119,8 @@ def test_every_parameter_is_an_option(files: Path, run: Callable[..., Outcome]) 
         "leaf_values": "paper", "base_choice": "worst",
         "max_bins": 16, "subsample": 0.9, "colsample": 0.8, "class_weight": "balanced", "early_stopping_rounds": 50,
         "validation_fraction": 0.2, "eval_metric": ["error", "logloss"], "n_jobs": 1, "random_state": 7,
-        "categorical_features": None, "on_interrupt": "keep",
+        "categorical_features": None, "on_interrupt": "keep", "early_stopping": True, "min_split_gain": 0.01,
+        "reg_alpha": 0.01, "max_features": 0.9, "interaction_constraints": "pairwise", "calibration": "temperature",
     }  # fmt: skip
     parameters = ABCBoostClassifier().get_params()
     given |= {name: not value for name, value in parameters.items() if isinstance(value, bool)}
@@ -281,8 +282,18 @@ ERRORS = {
     "compare without target": (["compare", "{train}"], 1, "--target must name the column of the labels"),
     "compare rounds": (["compare", "--rounds", "0"], 1, "rounds must be a whole number of at least 1; got 0."),
     "compare splits": (["compare", "--splits", "0"], 1, "splits must be a whole number of at least 1; got 0."),
-    "compare engines": (["compare", "--engines", "gbdt"], 1, "engines must be some of mart, abcmart, robustlogit,"),
-    "compare search": (["compare", "iris", "--search", "4"], 1, "--search must be at most the number of classes (3)"),
+    "compare engines": (["compare", "--engines", "gbdt"], 1, "must be some of directional, pairs, abc-lightgbm,"),
+    "compare budget engines": (
+        ["compare", "--budget", "equal-time", "--engines", "pairs"],
+        1,
+        "engines must be some of directional, mart,",
+    ),
+    "compare leaves": (["compare", "--leaves", "8"], 1, "--leaves needs a --budget"),
+    "compare search": (
+        ["compare", "iris", "--budget", "equal-time", "--search", "4"],
+        1,
+        "--search must be at most the number of classes (3)",
+    ),
     "compare budget": (["compare", "--budget", "equal"], 2, "invalid choice: 'equal'"),
     "compare to a file": (["compare", "iris", "--out", "{train}"], 1, "is a file; name a folder with --out."),
     "compare to nowhere": (["compare", "iris", "--out", "{folder}/no/out"], 1, "does not exist."),
@@ -402,7 +413,7 @@ def test_interruption_of_a_fit(files: Path) -> None:
                "--n-estimators", "1000000", "--verbose", "1"]  # fmt: skip
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, cwd=files) as process:
         assert process.stderr is not None
-        while not process.stderr.readline().startswith("[1] train loss"):
+        while not process.stderr.readline().startswith("[1] train logloss"):
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
         *_, last = process.stderr.read().splitlines()

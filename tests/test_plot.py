@@ -90,12 +90,12 @@ def test_estimators_on_other_engines(engine: str) -> None:
     if engine == "lightgbm":
         from abc_plugins.lgbm import ABCLGBMClassifier
 
-        fitted: Any = ABCLGBMClassifier(n_estimators=4, warmup=1, gap=0, verbosity=-1)
+        fitted: Any = ABCLGBMClassifier(n_estimators=4, method="abcrobustlogit", warmup=1, gap=0, verbosity=-1)
         fitted.fit(X[::2], Y[::2], eval_set=[(X[1::2], Y[1::2])])
     else:
         from abc_plugins.xgb import ABCXGBClassifier
 
-        fitted = ABCXGBClassifier(n_estimators=4, warmup=1, gap=0)
+        fitted = ABCXGBClassifier(n_estimators=4, method="abcrobustlogit", warmup=1, gap=0)
         fitted.fit(X[::2], Y[::2], eval_set=[(X[1::2], Y[1::2])], verbose=False)
     assert len(plot.learning_curves(fitted).get_lines()[0].get_xdata()) == 4
     assert plot.base_classes(fitted).get_lines()[0].get_xdata().tolist() == [2, 3, 4]

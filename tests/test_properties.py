@@ -52,7 +52,7 @@ def cases(draw: Any, values: tuple[str, ...] = tuple(VALUES), sampling: bool = T
         "gap": draw(st.integers(0, 2)),
         "warmup": draw(st.integers(0, 2)),
         "learning_rate": draw(st.sampled_from([0.1, 0.5, 1.0])),
-        "min_samples_leaf": draw(st.sampled_from([1, 2, 0.5])),
+        "min_samples_leaf": draw(st.sampled_from([1, 2, 3])),
         "leaf_values": draw(st.sampled_from(["paper", "sequential"])),
         "leaf_clip": draw(st.sampled_from([None, 4.0, 50.0])),
         "guard": draw(st.booleans()),

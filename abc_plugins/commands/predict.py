@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> None:
     model = ABCBoostClassifier.load_model(options.model)
     n_rows = 0
     with open_writer(options.out) as write:
-        for features, ids in _read(model, options):
+        for features, ids in read_rows(model, options.data, options, options.id):
             columns = _predict(model, features, options.label or not options.proba, options.proba)
             repeated = [name for name in ids if name in columns]
             if repeated:
@@ -54,18 +54,20 @@ def run(options: argparse.Namespace) -> None:
     print(f"{options.out}: {n_rows} rows")
 
 
-def _read(model: ABCBoostClassifier, options: argparse.Namespace) -> Iterator[tuple[Features, dict[str, list[Any]]]]:
-    """The features that the model needs, and the columns to copy, some rows at a time."""
+def read_rows(
+    model: ABCBoostClassifier, path: str, options: argparse.Namespace, keep: Sequence[str] = ()
+) -> Iterator[tuple[Features, dict[str, list[Any]]]]:
+    """The features of a file that the model needs, and the columns to keep, some rows at a time."""
     from abc_plugins.data.tablefiles import read_batches
 
     names, mask = getattr(model, "feature_names_in_", None), model.is_categorical_
-    how: dict[str, Any] = {"drop": options.drop, "keep": options.id, "form": csv_format(options)}
+    how: dict[str, Any] = {"drop": options.drop, "keep": keep, "form": csv_format(options)}
     if names is None:
-        for features, ids in read_batches(options.data, **how, categorical=mask.tolist() if mask.any() else None):
+        for features, ids in read_batches(path, **how, categorical=mask.tolist() if mask.any() else None):
             yield replace(features, names=None), ids
         return
     yield from read_batches(
-        options.data,
+        path,
         **how,
         columns=list(names),
         categorical=names[mask].tolist(),

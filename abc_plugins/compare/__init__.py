@@ -1,21 +1,9 @@
-"""Head-to-head runs: all contenders on the same splits, tables, pictures and a page."""
+"""Who is best on some data: all contenders on the same splits, as people use them or under a budget."""
 
 from __future__ import annotations
 
-from abc_plugins.compare.contenders import Contender, contenders, select
-from abc_plugins.compare.fitting import fit_and_score
-from abc_plugins.compare.running import Plan, run
-from abc_plugins.compare.settings import CompareSettings
-from abc_plugins.compare.standings import BUDGETS, summarise
+from abc_plugins.compare.practice.contenders import Contender, contenders, select
+from abc_plugins.compare.practice.plan import PracticePlan, run
+from abc_plugins.compare.practice.standings import summarise
 
-__all__ = [
-    "BUDGETS",
-    "CompareSettings",
-    "Contender",
-    "Plan",
-    "contenders",
-    "fit_and_score",
-    "run",
-    "select",
-    "summarise",
-]
+__all__ = ["Contender", "PracticePlan", "contenders", "run", "select", "summarise"]

@@ -2,174 +2,97 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
-import os
 import statistics
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from abc_plugins.compare.contenders import Contender
-from abc_plugins.compare.fitting import fit_and_score
-from abc_plugins.compare.settings import CompareSettings
 from abc_plugins.compare.store import RunStore
-from abc_plugins.core.runtime.arrays import AnyArray
-from abc_plugins.core.runtime.checks import check_integer, check_real
 from abc_plugins.data.datasets import Dataset
 from abc_plugins.machine import describe_machine
 
-_WARM_UP_ROWS = 2000
 Progress = Callable[[int, int, str, float], None]
 """progress(fits done, fits in all, what is fitted now, seconds left or NaN)."""
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What is compared.
-
-    Attributes
-    ----------
-    dataset : Dataset
-    settings : CompareSettings
-    contenders : sequence of Contender
-    splits : int
-        With 1 split and a data set that has its own, that is taken; otherwise splits are random, stratified by class,
-        and train on as large a share as the data set's own.
-    test_size : float or None
-        Share of the test rows of a random split; None is that of the data set's own split, or a half.
-    seed : int
-        Split i is drawn with seed + i.
-    """
-
-    dataset: Dataset
-    settings: CompareSettings
-    contenders: Sequence[Contender]
-    splits: int = 5
-    test_size: float | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_integer("splits", self.splits, minimum=1)
-        check_integer("seed", self.seed, minimum=0)
-        if self.test_size is not None:
-            check_real("test_size", self.test_size, minimum=0.01, maximum=0.99)
+class Named(Protocol):
+    """A contender as far as the order of the fits is concerned."""
 
     @property
-    def own_split(self) -> bool:
-        """Whether the data set's own split is used."""
-        return self.splits == 1 and self.test_size is None and self.dataset.train_index is not None
+    def key(self) -> str:
+        """Its name on the command line."""
 
     @property
-    def test_share(self) -> float:
-        """Share of the test rows of random splits."""
-        if self.test_size is not None:
-            return self.test_size
-        if self.dataset.train_index is not None and self.dataset.test_index is not None:
-            used = self.dataset.train_index.size + self.dataset.test_index.size
-            return float(self.dataset.test_index.size / used)
-        return 0.5
-
-    def rows(self, split: int) -> tuple[AnyArray, AnyArray]:
-        """Rows to train and to test on."""
-        if self.own_split:
-            return self.dataset.split()
-        free = dataclasses.replace(self.dataset, train_index=None, test_index=None)
-        return free.split(test_size=self.test_share, seed=self.seed + split)
-
-    def subject(self) -> dict[str, Any]:
-        """What the kept fits must agree on."""
-        X, y = self.dataset.X, self.dataset.y
-        digest = hashlib.sha256(np.ascontiguousarray(X).tobytes() + "\0".join(map(str, y.tolist())).encode())
-        return {
-            "data": {"name": self.dataset.name, "shape": list(X.shape), "sha256": digest.hexdigest()},
-            "settings": dataclasses.asdict(self.settings),
-            "splits": {
-                "seed": self.seed,
-                "test share": None if self.own_split else round(self.test_share, 6),
-                "own split": self.own_split,
-            },
-            "machine": describe_machine(),
-        }
+    def title(self) -> str:
+        """Its name in tables."""
 
 
-def run(
-    plan: Plan, folder: str | os.PathLike[str], *, fresh: bool = False, progress: Progress = lambda *_: None
+AnyContender = TypeVar("AnyContender", bound=Named)
+
+
+def describe_data(dataset: Dataset) -> dict[str, Any]:
+    """What tells data from others."""
+    text = "\0".join(map(str, dataset.y.tolist()))
+    digest = hashlib.sha256(np.ascontiguousarray(dataset.X).tobytes() + text.encode())
+    return {"name": dataset.name, "shape": list(dataset.X.shape), "sha256": digest.hexdigest()}
+
+
+def describe_subject(dataset: Dataset, **more: Any) -> dict[str, Any]:
+    """What the kept fits of a folder must agree on."""
+    return {"data": describe_data(dataset), **more, "machine": describe_machine()}
+
+
+def run_fits(
+    contenders: Sequence[AnyContender],
+    splits: int,
+    store: RunStore,
+    *,
+    fit: Callable[[AnyContender, int], dict[str, Any]],
+    warm_up: Callable[[Sequence[AnyContender]], None],
+    seconds_of: Callable[[dict[str, Any]], float],
+    progress: Progress,
 ) -> list[dict[str, Any]]:
-    """Do all fits of a plan that the folder does not have yet.
+    """Do all fits that the store does not have yet.
 
     Parameters
     ----------
-    plan : Plan
-    folder : path
-        Where the fits are kept.
-    fresh : bool, default=False
-        Drop what is there.
-    progress : function, optional
+    contenders : sequence
+    splits : int
+    store : RunStore
+    fit : function
+        (contender, split) -> what is kept of the fit.
+    warm_up : function
+        Gets the contenders that have fits to do, before the first of them.
+    seconds_of : function
+        What a kept fit took.
+    progress : function
 
     Returns
     -------
     list of dict
-        The fits of all splits and contenders, in this order; see `fit_and_score`.
+        The fits of all splits and contenders, in this order.
     """
-    store = RunStore(folder, plan.subject(), fresh=fresh)
-    order = [(contender, split) for split in range(plan.splits) for contender in plan.contenders]
+    order = [(contender, split) for split in range(splits) for contender in contenders]
     todo = [(contender, split) for contender, split in order if (contender.key, split) not in store.runs]
     n_kept = len(order) - len(todo)
     if todo:
         progress(n_kept, len(order), "warming up", float("nan"))
-        _warm_up(plan, {contender.key: contender for contender, _ in todo}.values())
+        warm_up(list({contender.key: contender for contender, _ in todo}.values()))
     for done, (contender, split) in enumerate(todo):
-        left = _seconds_left(store, [contender.key for contender, _ in todo[done:]])
-        progress(n_kept + done, len(order), f"{contender.title}, split {split + 1} of {plan.splits}", left)
-        store.add(_fit(plan, contender, split))
+        left = _seconds_left(store, [contender.key for contender, _ in todo[done:]], seconds_of)
+        progress(n_kept + done, len(order), f"{contender.title}, split {split + 1} of {splits}", left)
+        store.add(fit(contender, split))
     progress(len(order), len(order), "done", 0.0)
     return [store.runs[contender.key, split] for contender, split in order]
 
 
-def _fit(plan: Plan, contender: Contender, split: int) -> dict[str, Any]:
-    train, test = plan.rows(split)
-    classes = np.unique(plan.dataset.y[train])
-    codes = _codes(plan.dataset.y, classes)
-    X, X_test = plan.dataset.X[train], plan.dataset.X[test]
-    return {
-        "contender": contender.key,
-        "split": split,
-        "seed": None if plan.own_split else plan.seed + split,
-        "n_train": int(train.size),
-        "n_test": int(test.size),
-        "classes": [str(label) for label in classes.tolist()],
-        **fit_and_score(contender, plan.settings, X, codes[train], X_test, codes[test]),
-    }
-
-
-def _codes(y: AnyArray, classes: AnyArray) -> AnyArray:
-    """Index of every label among the classes; -1 for one that no training row has."""
-    index = {label: code for code, label in enumerate(classes.tolist())}
-    return np.array([index.get(label, -1) for label in y.tolist()])
-
-
-def _warm_up(plan: Plan, contenders: Iterable[Contender]) -> None:
-    """Import packages and compile kernels before the clock runs: a classic round, a search, a kept base."""
-    train, _ = plan.rows(0)
-    order = np.random.default_rng(plan.seed).permutation(train.size)
-    rows = train[order[:_WARM_UP_ROWS]]
-    classes, y = np.unique(plan.dataset.y[rows], return_inverse=True)
-    short = dataclasses.replace(plan.settings, rounds=min(plan.settings.rounds, 4))
-    searching = dataclasses.replace(short, search=min(2, classes.size), gap=1, warmup=1)
-    for contender in contenders:
-        model = contender.make(searching if contender.is_adaptive else short)
-        model.fit(plan.dataset.X[rows], y)
-        model.predict_proba(plan.dataset.X[rows[:10]])
-
-
-def _seconds_left(store: RunStore, keys: Sequence[str]) -> float:
+def _seconds_left(store: RunStore, keys: Sequence[str], seconds_of: Callable[[dict[str, Any]], float]) -> float:
     """Estimate by what fits of the same contender took, or else by the mean of all; NaN before the first."""
     taken: dict[str, list[float]] = {}
     for (key, _), fit in store.runs.items():
-        taken.setdefault(key, []).append(sum(fit["phases"].values()))
+        taken.setdefault(key, []).append(seconds_of(fit))
     if not taken:
         return float("nan")
     means = {key: statistics.fmean(seconds) for key, seconds in taken.items()}

@@ -295,6 +295,7 @@ class Booster:
             reg_lambda=float(settings.reg_lambda),
             clip=UNLIMITED if settings.leaf_clip is None else float(settings.leaf_clip),
             learning_rate=float(settings.learning_rate),
+            reg_alpha=float(settings.reg_alpha),
         )
 
     def _renewal(self, base: int, weights: Floats, workers: Workers) -> LeafRenewal:
@@ -345,6 +346,16 @@ class Booster:
         if self.guarded_rounds == 0:
             _logger.info(GUARD_MESSAGE, self.model.n_rounds + 1)
         self.guarded_rounds += 1
+
+    def go_on_from(self, model: TreeEnsemble, bases: Sequence[int], scores: Floats) -> None:
+        """Go on after the rounds of another model, whose scores for the samples, shape (n_samples, K), are these."""
+        self.model = model
+        self._scores[:] = scores.T
+        self._class_losses = update_probabilities(
+            self._scores, self._data.labels, self._data.weights, self._probabilities, self._workers
+        )
+        for base in bases:
+            self.schedule.record(base)
 
     def get_state(self) -> dict[str, Floats]:
         """What the model does not tell of the booster; scores and losses are not copied."""

@@ -10,9 +10,9 @@ classic tree is (k, CLASSIC). `additions` of shape (n_trees, n_samples) hold wha
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -26,35 +26,15 @@ from abc_plugins.core.losses import (
 )
 from abc_plugins.core.pairs import Pair, common_class, other_class, select_pairs
 from abc_plugins.core.renewal import LeafRenewal
+from abc_plugins.core.rounds import GUARD_MESSAGE, MAX_HALVINGS
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.jit import kernel
 from abc_plugins.core.runtime.parallel import ROWS_PER_BLOCK, Workers, count_blocks
 from abc_plugins.core.schedule import CLASSIC, BaseClassSchedule, RoundPlan
 
-MAX_HALVINGS = 8
-"""How often the guard halves a step before it gives it up: 1/256 of the step is next to nothing."""
-
 _RISE = 1e-12  # relative rise of the loss that is rounding
 NO_TREE = -1
-
-
-class LeafStep(NamedTuple):
-    """How a renewed leaf value is made from the sums of z and h in its leaf.
-
-    Attributes
-    ----------
-    learning_rate : float
-        Shrinkage, nu.
-    clip : float
-        Largest absolute value before shrinkage; infinity for none.
-    lambda_l1, lambda_l2 : float
-        Taken from the absolute sum of z; added to the sum of h.
-    """
-
-    learning_rate: float
-    clip: float
-    lambda_l1: float = 0.0
-    lambda_l2: float = 0.0
+_logger = logging.getLogger("abc_plugins")
 
 
 class ABCScores:
@@ -80,6 +60,8 @@ class ABCScores:
         Weighted log loss of every class's own samples.
     loss : float
         Their sum.
+    guarded_rounds : int
+        Rounds whose step the guard has shortened or replaced.
     """
 
     def __init__(
@@ -97,6 +79,7 @@ class ABCScores:
         self.schedule = schedule
         self.workers = workers
         self.reduce = reduce
+        self.guarded_rounds = 0
         self.scores: Floats = np.zeros((n_classes, n_samples))
         self.probabilities: Floats = np.empty((n_classes, n_samples))
         self._tried_scores: Floats = np.empty((n_classes, n_samples))
@@ -214,6 +197,12 @@ class ABCScores:
         """Record a round that adds nothing: the engine found no split, or the guard refused all it found."""
         self.schedule.record(base)
 
+    def count_guarded_round(self) -> None:
+        """Count a round whose step the guard has shortened or replaced, once whatever it did."""
+        if self.guarded_rounds == 0:
+            _logger.info(GUARD_MESSAGE, len(self.schedule.bases) + 1)
+        self.guarded_rounds += 1
+
     def choose_base(self, plan: RoundPlan, trial_losses: Sequence[float]) -> int:
         """Return the base of the round: `CLASSIC`, the only candidate, or the one with the lowest trial loss."""
         if plan.is_classic:
@@ -242,7 +231,7 @@ class ABCScores:
         return 0.0
 
     def renewed_values(
-        self, pairs: Sequence[Pair | None], rows: Sequence[int], leaf_ids: AnyArray, n_leaves: int, step: LeafStep
+        self, pairs: Sequence[Pair | None], rows: Sequence[int], leaf_ids: AnyArray, n_leaves: int, rules: LeafRules
     ) -> Floats:
         """Newton leaf values of the trees of a round, one tree after the other (see `renewal`).
 
@@ -255,7 +244,8 @@ class ABCScores:
             Leaf of every sample; row `row` belongs to `pairs[row]`.
         n_leaves : int
             More than the largest leaf id.
-        step : LeafStep
+        rules : LeafRules
+            Its factor is replaced by that of the round.
 
         Returns
         -------
@@ -271,7 +261,7 @@ class ABCScores:
             self.weights,
             base,
             n_leaves,
-            LeafRules(factor, step.lambda_l2, step.clip, step.learning_rate, step.lambda_l1),
+            rules._replace(factor=factor),
             self.workers,
             self.reduce,
         )

@@ -190,7 +190,12 @@ def starting_scores(labels: Integers, weights: Floats, n_classes: int, start: st
     """
     if start == "zero":
         return np.zeros(n_classes)
-    masses = np.bincount(labels, weights=weights, minlength=n_classes)
+    masses = np.bincount(labels, weights=weights, minlength=n_classes).astype(np.float64)
+    return scores_of_masses(masses, smallest_leaf)
+
+
+def scores_of_masses(masses: Floats, smallest_leaf: float) -> Floats:
+    """Scores whose softmax are the shares of the classes in the total weight, given the weight of each class."""
     rarest = masses[masses > 0.0].min()
     scores = np.log(np.where(masses > 0.0, masses, 0.5 * min(smallest_leaf, rarest)))
     return scores - scores.mean()

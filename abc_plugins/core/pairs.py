@@ -20,19 +20,20 @@ def base_pairs(base: int, n_classes: int) -> list[Pair]:
     return [(k, base) for k in range(n_classes) if k != base]
 
 
-def distinct_pairs(plan: RoundPlan, n_classes: int) -> list[Pair]:
-    """List the trees to grow for a plan, none twice.
+def distinct_pairs(plan: RoundPlan, n_classes: int, *, shared: bool = True) -> list[Pair]:
+    """List the trees to grow for a plan.
 
-    The tree of (k, b) is that of (b, k) with its leaf values negated, so that a search over s candidates grows
-    s (K - 1) - s (s - 1) / 2 trees.
+    The tree of (k, b) is that of (b, k) with its leaf values negated. With `shared` each of these is grown once:
+    s (K - 1) - s (s - 1) / 2 trees for s candidates; without, every candidate has K - 1 trees of its own.
     """
     if plan.is_classic:
         return classic_pairs(n_classes)
-    pairs: dict[frozenset[int], Pair] = {}
+    done: set[int] = set()
+    pairs: list[Pair] = []
     for base in plan.candidates:
-        for pair in base_pairs(base, n_classes):
-            pairs.setdefault(frozenset(pair), pair)
-    return list(pairs.values())
+        pairs += [pair for pair in base_pairs(base, n_classes) if not shared or pair[0] not in done]
+        done.add(base)
+    return pairs
 
 
 def trees_by_round(schedule: BaseClassSchedule, n_rounds: int) -> list[int]:
@@ -45,20 +46,6 @@ def trees_by_round(schedule: BaseClassSchedule, n_rounds: int) -> list[int]:
         grown.append(grown[-1] + len(distinct_pairs(plan, schedule.n_classes)))
         schedule.record(CLASSIC if plan.is_classic else plan.candidates[0])
     return grown[1:]
-
-
-def search_pairs(candidates: Sequence[int], n_classes: int, *, shared: bool = True) -> list[Pair]:
-    """List the trees that a search over `candidates` grows.
-
-    The tree of (k, b) is that of (b, k) with its leaf values negated. With `shared` each of these is grown once:
-    s (K - 1) - s (s - 1) / 2 trees in all; without, every candidate has K - 1 trees of its own.
-    """
-    grown: set[int] = set()
-    pairs: list[Pair] = []
-    for base in candidates:
-        pairs += [pair for pair in base_pairs(base, n_classes) if not shared or pair[0] not in grown]
-        grown.add(base)
-    return pairs
 
 
 def pairs_of_base(pairs: Sequence[Pair | None], base: int) -> list[int]:

@@ -74,6 +74,7 @@ def read_table(
     decimal: str = ".",
     categorical: Any = None,
     text: Sequence[str] = (),
+    dates_as_text: bool = False,
 ) -> TableData:
     """Read features, labels and weights from a CSV or Parquet file.
 
@@ -100,9 +101,13 @@ def read_table(
         Columns to read as categories: those of text, those in the list, or none.
     text : sequence of str, default=()
         Columns of a CSV file that are text whatever they look like, as far as there are such.
+    dates_as_text : bool, default=False
+        Take columns of dates and times as text; otherwise pyarrow's are refused.
     """
     path = Path(path)
     reader = _open(path, CsvFormat(delimiter, encoding, tuple(missing), decimal), text)
+    if dates_as_text:
+        reader.make_dates_text()
     for role, name in [("target", target), ("weight", weight), *(("drop", name) for name in drop)]:
         _check_column(path, reader.names, name, role)
     others = [name for name in reader.names if name not in {target, weight, *drop}]
@@ -187,6 +192,9 @@ class _TableFile:
         """Columns of numbers and categories."""
         raise NotImplementedError
 
+    def make_dates_text(self) -> None:
+        """Take dates as text, which they are unless the reader knows better."""
+
     def labels(self, name: str) -> AnyArray:
         """Read one column of labels."""
         raise NotImplementedError
@@ -270,6 +278,13 @@ class _ArrowTable(_TableFile):
         _check_names(path, self.names)
         if table.num_rows == 0:
             raise ValueError(f"{path} has no rows.")
+
+    def make_dates_text(self) -> None:
+        import pyarrow as pa
+
+        for index, column in enumerate(self.table.columns):
+            if pa.types.is_temporal(column.type) and not pa.types.is_duration(column.type):
+                self.table = self.table.set_column(index, self.names[index], column.cast(pa.string()))
 
     def features(self, names: list[str], categorical: Any = None) -> Features:
         table = self.table.select(names)

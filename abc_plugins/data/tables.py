@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -35,6 +35,7 @@ from abc_plugins.data.sparse import infinite_column, read_categories, read_matri
 
 Levels: TypeAlias = "list[AnyArray | None] | None"
 
+_LARGEST = float(np.finfo(np.float64).max)
 _MAX_LISTED = 5
 """Names listed in an error message before the rest is left out."""
 
@@ -46,7 +47,8 @@ class Features:
     Attributes
     ----------
     values : array of float32 or float64 or SparseTable, shape (n_samples, n_features)
-        NaN where a value is missing; never infinite. C- or F-contiguous, perhaps read-only, perhaps the caller's own.
+        NaN where a value is missing; the largest numbers in place of infinite ones. C- or F-contiguous, perhaps
+        read-only, perhaps the caller's own.
         In categorical columns indices into their levels; then the array is float64 and nobody else's.
     names : list of str or None
         Column names; None if the table has none that are strings.
@@ -119,7 +121,7 @@ def read_features(
         values, levels = _array_values(source, input_name, keep_integers, categorical)
     if n_features is not None:
         _check_n_features(values.shape[1], n_features, input_name, owner)
-    _check_no_infinity(values, found, input_name)
+    values = _without_infinity(values)
     return Features(values, found, levels if any(one is not None for one in levels or ()) else None)
 
 
@@ -330,29 +332,23 @@ def _check_not_empty(n_samples: int, n_features: int, input_name: str) -> None:
             )
 
 
-def _check_no_infinity(values: Table, names: list[str] | None, input_name: str) -> None:
+def _without_infinity(values: Table) -> Table:
+    """The largest numbers in place of infinite ones, which no threshold between values could be told apart from."""
     if isinstance(values, SparseTable):
-        first = infinite_column(values)
-        if first is not None:
-            _refuse_infinity(first, values.dtype, names, input_name)
-        return
+        if infinite_column(values) is None:
+            return values
+        matrix = values.matrix.astype(np.float64)
+        matrix.data = np.clip(matrix.data, -_LARGEST, _LARGEST)
+        return SparseTable(matrix, np.clip(values.fill, -_LARGEST, _LARGEST))
     with np.errstate(over="ignore", invalid="ignore"):
         if values.dtype.kind != "f" or np.isfinite(values.sum(dtype=np.float64)):
-            return  # no value that is not finite can be lost in a sum
+            return values  # no value that is not finite can be lost in a sum
     # Two passes without a temporary array; NaN is passed over.
     if np.isfinite(np.fmax.reduce(values, axis=None)) and np.isfinite(np.fmin.reduce(values, axis=None)):
-        return
-    infinite = np.isinf(values).any(axis=0)
-    if infinite.any():
-        _refuse_infinity(int(np.argmax(infinite)), values.dtype, names, input_name)
-
-
-def _refuse_infinity(index: int, dtype: np.dtype[Any], names: list[str] | None, input_name: str) -> NoReturn:
-    column = index if names is None else repr(names[index])
-    raise ValueError(
-        f"Input {input_name} contains infinity or a value too large for {dtype!r} in column {column}. "
-        "Use NaN for a missing value."
-    )
+        return values
+    if not np.isinf(values).any():  # all are missing
+        return values
+    return np.clip(values.astype(np.float64), -_LARGEST, _LARGEST)
 
 
 def _check_n_features(found: int, fitted: int, input_name: str, owner: str) -> None:

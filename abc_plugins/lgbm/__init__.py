@@ -7,8 +7,8 @@ except ModuleNotFoundError as error:
 
 from abc_plugins.lgbm.crossval import cv
 from abc_plugins.lgbm.estimator import ABCLGBMClassifier
-from abc_plugins.lgbm.exporting import export, model_info
+from abc_plugins.lgbm.exporting import export, export_classifier, model_info
 from abc_plugins.lgbm.objective import ABCObjective
 from abc_plugins.lgbm.training import train
 
-__all__ = ["ABCLGBMClassifier", "ABCObjective", "cv", "export", "model_info", "train"]
+__all__ = ["ABCLGBMClassifier", "ABCObjective", "cv", "export", "export_classifier", "model_info", "train"]

@@ -14,8 +14,8 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from abc_plugins.core.runtime.arrays import AnyArray
 from abc_plugins.lgbm.exporting import finish
 from abc_plugins.lgbm.internals import eval_result, get_predictor, set_predictor, update_params
-from abc_plugins.lgbm.params import LEAF_CLIP, ABCOptions, TrainingParams, count_rounds, main_names
-from abc_plugins.lgbm.trainer import EvalFunction, Trainer
+from abc_plugins.lgbm.params import ABCOptions, TrainingParams, count_rounds, main_names
+from abc_plugins.lgbm.trainer import EvalFunction, Run
 from abc_plugins.lgbm.training import (
     Callback,
     check_datasets,
@@ -24,6 +24,7 @@ from abc_plugins.lgbm.training import (
     initial_model,
     listed,
     make_booster,
+    make_run,
     sorted_callbacks,
 )
 
@@ -44,14 +45,7 @@ def cv(
     callbacks: list[Callback] | None = None,
     eval_train_metric: bool = False,
     return_cvbooster: bool = False,
-    *,
-    search: int | str = 2,
-    gap: int = 10,
-    warmup: int = 10,
-    leaf_clip: float | None = LEAF_CLIP,
-    leaf_values: str = "paper",
-    guard: bool = True,
-    layout: str = "compact",
+    **options: Any,
 ) -> dict[str, Any]:
     """Cross-validate ABC-Boost on LightGBM's trees.
 
@@ -63,7 +57,7 @@ def cv(
     params, train_set, num_boost_round, folds, nfold, stratified, shuffle, metrics, feval, init_model, fpreproc, seed, \
 callbacks, eval_train_metric, return_cvbooster
         As in `lightgbm.cv`.
-    search, gap, warmup, leaf_clip, leaf_values, guard, layout
+    **options
         As in `abc_plugins.lgbm.train`.
 
     Returns
@@ -73,7 +67,7 @@ callbacks, eval_train_metric, return_cvbooster
         `lightgbm.CVBooster` of stock models, if it is asked for. Its boosters' `best_iteration` counts LightGBM's
         iterations, `best_iteration` of the CVBooster rounds.
     """
-    options = ABCOptions(search, gap, warmup, leaf_clip, leaf_values, guard, layout)
+    own = ABCOptions.of(options)
     check_datasets(train_set, None)
     check_functions(feval)
     if metrics is not None:
@@ -99,7 +93,7 @@ callbacks, eval_train_metric, return_cvbooster
             return_cvbooster=return_cvbooster,
         )
     n_rounds = count_rounds(params, num_boost_round)
-    checked = TrainingParams.check(params, options, n_classes, n_rounds)
+    checked = TrainingParams.check(params, own, n_classes, n_rounds).for_data(train_set)
     predictor, bases = initial_model(init_model, checked)
     set_predictor(update_params(train_set, checked.grower), predictor)
     train_set.construct()
@@ -114,7 +108,9 @@ callbacks, eval_train_metric, return_cvbooster
     if return_cvbooster:
         boosters = lgb.CVBooster()
         boosters.boosters = [
-            finish(t.model(), best_round=best_round and best_round + t.n_initial_rounds, layout=layout, keep_later=True)
+            finish(
+                t.model(), best_round=best_round and best_round + t.n_initial_rounds, layout=own.layout, keep_later=True
+            )
             for t in trainers
         ]
         boosters.best_iteration = best_round or -1
@@ -152,20 +148,18 @@ def _fold_trainer(
     valid_rows: AnyArray,
     fpreproc: Any,
     bases: list[int],
-) -> Trainer:
+) -> Run:
     train_set, valid_set = data.subset(sorted(train_rows)), data.subset(sorted(valid_rows))
     if fpreproc is not None:
         train_set, valid_set, changed = fpreproc(train_set, valid_set, dict(params.stock))
         n_rounds = params.given["num_iterations"]
         params = TrainingParams.check(changed, params.options, count_classes(changed, train_set), n_rounds)
     booster, _ = make_booster(params, train_set, [train_set, valid_set], ["train", "valid"], get_predictor(data))
-    trainer = Trainer(params, booster, bases)
-    booster.follow(trainer)
-    return trainer
+    return make_run(params, booster, bases)
 
 
 def _run(
-    trainers: list[Trainer],
+    trainers: list[Run],
     n_rounds: int,
     feval: list[EvalFunction],
     callbacks: list[Callback] | None,

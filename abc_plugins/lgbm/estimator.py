@@ -1,4 +1,4 @@
-"""`ABCLGBMClassifier`: LGBMClassifier with an adaptive base class."""
+"""`ABCLGBMClassifier`: LGBMClassifier with directional trees, or with an adaptive base class."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 
+from abc_plugins.core.options import LEAF_CLIP
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.data.fitcheck import check_fit_arguments
 from abc_plugins.lgbm.internals import fit_with, let_onnxmltools_know
-from abc_plugins.lgbm.params import LEAF_CLIP, ABCOptions
+from abc_plugins.lgbm.params import ABCOptions
 from abc_plugins.lgbm.training import train
 
-_OPTION_NAMES = ("search", "gap", "warmup", "leaf_clip", "leaf_values", "guard", "layout")
+_OPTION_NAMES = ABCOptions.names()
+_CHOSEN_LATER = ("min_child_samples", "reg_lambda")
 
 
 class _ABCModel(lgb.LGBMModel):
@@ -56,7 +58,7 @@ def _iterations(info: dict[str, Any], start: int, count: int | None) -> tuple[in
 
 
 class ABCLGBMClassifier(lgb.LGBMClassifier, _ABCModel):
-    """LightGBM classifier with an adaptive base class.
+    """LightGBM classifier with directional trees, or with an adaptive base class.
 
     A drop-in for `lightgbm.LGBMClassifier`: all its parameters and methods, and the parameters of the schedule. With
     two classes it is LGBMClassifier.
@@ -66,8 +68,9 @@ class ABCLGBMClassifier(lgb.LGBMClassifier, _ABCModel):
     boosting_type, num_leaves, max_depth, learning_rate, n_estimators, subsample_for_bin, objective, class_weight, \
 min_split_gain, min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree, reg_alpha, \
 reg_lambda, random_state, n_jobs, importance_type, **kwargs
-        As in LGBMClassifier.
-    search, gap, warmup, leaf_clip, leaf_values, guard, layout
+        As in LGBMClassifier. `min_child_samples` and `reg_lambda` are None, which stands for 3 and 1 with directional
+        trees, else for LightGBM's 20 and 0.
+    method, trees_per_round, search, gap, warmup, base_choice, leaf_reg_lambda, leaf_clip, leaf_values, guard, layout
         As in `abc_plugins.lgbm.train`.
 
     Attributes
@@ -79,7 +82,7 @@ reg_lambda, random_state, n_jobs, importance_type, **kwargs
     best_iteration_ : int
         Best round of early stopping, 0 without. The estimator counts in rounds: `n_estimators`, `evals_result_` and
         `start_iteration` and `num_iteration` of the prediction methods. `booster_` counts LightGBM's iterations, of
-        which a round with a base class takes several.
+        which a round takes several.
     feature_importances_ : array of shape (n_features,)
         Every tree counted once; LightGBM's own importances of `booster_` count it for both of its classes.
     """
@@ -97,18 +100,22 @@ reg_lambda, random_state, n_jobs, importance_type, **kwargs
         class_weight: dict[Any, float] | str | None = None,
         min_split_gain: float = 0.0,
         min_child_weight: float = 1e-3,
-        min_child_samples: int = 20,
+        min_child_samples: int | None = None,
         subsample: float = 1.0,
         subsample_freq: int = 0,
         colsample_bytree: float = 1.0,
         reg_alpha: float = 0.0,
-        reg_lambda: float = 0.0,
+        reg_lambda: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         importance_type: str = "split",
-        search: int | str = 2,
-        gap: int = 10,
-        warmup: int = 10,
+        method: str = "directional",
+        trees_per_round: int | None = None,
+        search: int | str | None = None,
+        gap: int | None = None,
+        warmup: int | None = None,
+        base_choice: str = "worst",
+        leaf_reg_lambda: float = 0.1,
         leaf_clip: float | None = LEAF_CLIP,
         leaf_values: str = "paper",
         guard: bool = True,
@@ -137,9 +144,13 @@ reg_lambda, random_state, n_jobs, importance_type, **kwargs
             importance_type=importance_type,
             **kwargs,
         )
+        self.method = method
+        self.trees_per_round = trees_per_round
         self.search = search
         self.gap = gap
         self.warmup = warmup
+        self.base_choice = base_choice
+        self.leaf_reg_lambda = leaf_reg_lambda
         self.leaf_clip = leaf_clip
         self.leaf_values = leaf_values
         self.guard = guard
@@ -156,7 +167,8 @@ reg_lambda, random_state, n_jobs, importance_type, **kwargs
         params = super()._process_params(stage)
         if callable(params["objective"]) and self._n_classes > 2:
             fail("objective", self.objective, "None or 'multiclass': the adaptive base class is the objective")
-        return {name: value for name, value in params.items() if name not in _OPTION_NAMES}
+        left_out = {*_OPTION_NAMES, *(name for name in _CHOSEN_LATER if params.get(name) is None)}
+        return {name: value for name, value in params.items() if name not in left_out}
 
     @property
     def base_classes_(self) -> AnyArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import warnings
 from collections.abc import Iterator, Sequence
@@ -18,12 +19,13 @@ from abc_plugins.core.model.export_terms import (
     categories_of,
     ensemble_of,
     first_rounds,
+    labels_of,
     node_means,
     with_missing_right,
 )
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.atomic import replace_file
-from abc_plugins.core.runtime.checks import check_choice, fail
+from abc_plugins.core.runtime.checks import check_choice, check_path, fail
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.lgbm.live import ABCBooster
 from abc_plugins.lgbm.text import (
@@ -89,7 +91,7 @@ def finish(model: TrainedModel, *, best_round: int, layout: str, keep_later: boo
     booster = ABCBooster(model_str=write_model(frame, trees, n_classes))
     booster.params = params.stock
     booster.best_iteration = ends[stops.index(best)] if best_round > 0 else 0
-    used = [tree.text for trees in model.rounds[:best] for tree in trees] + model.initial_trees
+    used = [tree.text for trees in model.rounds[:best] for tree in trees if not tree.is_copy] + model.initial_trees
     split_importance, gain_importance = importances(used, frame.n_features)
     booster.abc_info = {
         "base_classes": list(model.bases),
@@ -152,7 +154,11 @@ def export(
 
     The model predicts the same probabilities in every LightGBM runtime, without abc_plugins. LightGBM's trees are of
     one class each: a tree is written once for every class that it changes, twice for a tree with a base class, K times
-    for one along a direction. LightGBM's own feature importances count all of them. Categories are given by number.
+    for one along a direction. LightGBM's own feature importances count all of them.
+
+    Categories are given by number; of a model that was fitted on a table, with all of their levels known, also as
+    columns of pandas categories. A line `abc_classes:` of the text model has the labels as JSON, until LightGBM writes
+    it again; a fitted `LGBMClassifier` that predicts them is made by `export_classifier`.
 
     Parameters
     ----------
@@ -173,6 +179,7 @@ def export(
     booster : lightgbm.Booster
     """
     check_choice("layout", layout, LAYOUTS)
+    path = check_path("path", path)
     ensemble = ensemble_of(model)
     rounds = first_rounds(model, n_rounds)
     written = [[list(_native_trees(tree)) for tree in trees] for trees in rounds]
@@ -182,13 +189,14 @@ def export(
         feature_infos=" ".join(["[-inf:inf]"] * ensemble.n_features),
         n_features=ensemble.n_features,
         parameters=f"[objective: multiclass]\n[num_class: {ensemble.n_classes}]",
+        pandas_categorical=_pandas_categorical(model),
     )
     tagged = [[copy for copies in trees for copy in copies] for trees in written]
     stops = _stops(tagged, ensemble.n_classes, layout)
     layed = _with_start(lay_out(tagged, ensemble.n_classes, stops), ensemble.start_scores)
     used = [copies[0].text for trees in written for copies in trees]
     _warn_of_size(len(layed.trees), len(used), layout)
-    text = write_model(frame, layed.trees, ensemble.n_classes)
+    text = _with_labels(write_model(frame, layed.trees, ensemble.n_classes), labels_of(model))
     if path is not None:
         with replace_file(path, "w", encoding="utf-8") as file:
             file.write(text)
@@ -203,6 +211,54 @@ def export(
         "gain_importance": gain_importance.tolist(),
     }
     return booster
+
+
+def export_classifier(model: Any, *, n_rounds: int | None = None) -> lgb.LGBMClassifier:
+    """Turn a native classifier into a fitted stock `LGBMClassifier` that predicts the same labels.
+
+    It can be pickled and used without abc_plugins.
+
+    Parameters
+    ----------
+    model : ABCBoostClassifier
+        A fitted classifier.
+    n_rounds : int, optional
+        Rounds to export; by default those that the model predicts with.
+
+    Returns
+    -------
+    classifier : lightgbm.LGBMClassifier
+    """
+    labels = getattr(model, "classes_", None)
+    if labels is None:
+        fail("model", model, "a fitted ABCBoostClassifier", TypeError)
+    if labels.size < 3:
+        fail("model", "one of 2 classes", "one of 3 classes or more: LGBMClassifier takes two for a single score")
+    booster = export(model, n_rounds=n_rounds)
+    # A fit on as good as nothing sets all that the classifier knows of labels and features; the trees are replaced.
+    options = {"n_estimators": 1, "min_child_samples": 1, "n_jobs": 1, "verbosity": -1}
+    nothing = np.zeros((2 * labels.size, booster.num_feature()))
+    classifier = lgb.LGBMClassifier(**options).fit(nothing, np.tile(labels, 2))
+    classifier._Booster = lgb.Booster(model_str=booster.model_to_string())
+    classifier.set_params(n_estimators=booster.current_iteration(), n_jobs=None)
+    return classifier
+
+
+def _with_labels(text: str, labels: list[Any] | None) -> str:
+    """Name the labels behind the parameters of a text model, where LightGBM reads over them."""
+    if labels is None or not all(isinstance(label, str | bool | int | float) for label in labels):
+        return text
+    before, end, after = text.rpartition("\nend of parameters\n")
+    return f"{before}{end}\nabc_classes:{json.dumps(labels)}\n{after}"
+
+
+def _pandas_categorical(model: Any) -> str:
+    """Levels of the categories as JSON, as LightGBM keeps those of a table that it was trained on."""
+    categories = getattr(model, "_categories", None)
+    if categories is None or not hasattr(model, "feature_names_in_") or categories.has_other.any():
+        return "null"
+    levels = [of_feature.tolist() for of_feature in categories.levels if of_feature is not None]
+    return json.dumps(levels) if levels else "null"
 
 
 def _stops(rounds: Sequence[Sequence[TaggedTree]], n_classes: int, layout: str, *wanted: int) -> list[int]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from abc_plugins.core.additions import LeafFinder, take_difference
 from abc_plugins.core.driver import ABCScores
-from abc_plugins.core.pairs import Pair, classic_pairs, search_pairs
+from abc_plugins.core.pairs import Pair, classic_pairs, distinct_pairs
 from abc_plugins.core.runtime.arrays import Floats, Integers
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.core.schedule import RoundPlan
@@ -103,17 +103,14 @@ class LightGBMGrower:
     params : TrainingParams
     booster : Booster
         Made with `params.grower`, with its validation sets added; nobody else may update it.
+    sets : sequence of ScoredSet, optional
+        What `scored_sets` has returned for the booster.
     """
 
-    def __init__(self, params: TrainingParams, booster: lgb.Booster) -> None:
+    def __init__(self, params: TrainingParams, booster: lgb.Booster, sets: Sequence[ScoredSet] = ()) -> None:
         self.params = params
         self.booster = booster
-        sets = [booster.train_set, *booster.valid_sets]
-        names = [training_name(booster), *booster.name_valid_sets]
-        self.sets = [
-            _scored_set(name, data, sums, params.n_classes)
-            for name, data, sums in zip(names, sets, _tree_sums(booster), strict=True)
-        ]
+        self.sets = sets or scored_sets(booster, params.n_classes)
         self._has_categories = _has_categories(booster.train_set)
         self._gradients = np.empty((params.n_classes, self.sets[0].labels.size), dtype=np.float32)
         self._hessians = np.empty_like(self._gradients)
@@ -127,7 +124,7 @@ class LightGBMGrower:
         if len(plan.candidates) == 1:
             (base,) = plan.candidates
             return [None if k == base else (k, base) for k in range(n_classes)]
-        return list(search_pairs(plan.candidates, n_classes, shared=self._is_antisymmetric(state)))
+        return list(distinct_pairs(plan, n_classes, shared=self._is_antisymmetric(state)))
 
     def _work_space(self, n_slots: int) -> list[Floats]:
         """Arrays for what the trees add to every data set, the same ones in every round: fresh memory is slow."""
@@ -156,12 +153,22 @@ class LightGBMGrower:
             state.gradients(slots[chunk], self._gradients, self._hessians)
             stalled = self.booster.update(fobj=lambda _sums, _data: (self._gradients.T, self._hessians.T))
             iterations.append(-1 if stalled else lgb.Booster.num_trees(self.booster) // n_classes - 1)
-            for data, added, sums in zip(self.sets, additions, _tree_sums(self.booster), strict=True):
+            for data, added, sums in zip(self.sets, additions, tree_sums(self.booster), strict=True):
                 take_difference(sums, data.tree_sums, added[chunk], state.workers)
         return Grown(slots, iterations, additions[0], additions[1:], self.booster)
 
 
-def _tree_sums(booster: lgb.Booster) -> list[Floats]:
+def scored_sets(booster: lgb.Booster, n_classes: int) -> list[ScoredSet]:
+    """The training set and the validation sets of a booster, with its scores."""
+    sets = [booster.train_set, *booster.valid_sets]
+    names = [training_name(booster), *booster.name_valid_sets]
+    return [
+        _scored_set(name, data, sums, n_classes)
+        for name, data, sums in zip(names, sets, tree_sums(booster), strict=True)
+    ]
+
+
+def tree_sums(booster: lgb.Booster) -> list[Floats]:
     """LightGBM's sums of trees of the training and the validation sets, shape (n_classes, n_samples); not copied."""
     seen: list[Floats] = []
 

@@ -23,7 +23,7 @@ from abc_plugins.lgbm.internals import (
 )
 
 if TYPE_CHECKING:
-    from abc_plugins.lgbm.trainer import Trainer
+    from abc_plugins.lgbm.trainer import Run
 
 
 class ABCBooster(lgb.Booster):
@@ -134,7 +134,7 @@ class LiveBooster(lgb.Booster):
     the finished model of the rounds so far.
     """
 
-    _trainer: Trainer | None = None
+    _trainer: Run | None = None
 
     def __init__(self, params: dict[str, Any], train_set: lgb.Dataset) -> None:
         super().__init__(params=params, train_set=train_set)
@@ -142,7 +142,7 @@ class LiveBooster(lgb.Booster):
         self._changed: dict[str, Any] = {}
         self._own_names: set[str] = set()
 
-    def follow(self, trainer: Trainer) -> None:
+    def follow(self, trainer: Run) -> None:
         """Show this run."""
         self._trainer = trainer
         self._own_names = set(vars(self))
@@ -163,7 +163,7 @@ class LiveBooster(lgb.Booster):
         self.hand_over(finished)
         return finished
 
-    def _run(self) -> Trainer:
+    def _run(self) -> Run:
         if self._trainer is None:
             raise RuntimeError("The run has not started.")
         return self._trainer
@@ -176,7 +176,7 @@ class LiveBooster(lgb.Booster):
 
     def round_pairs(self) -> list[list[tuple[int, int]]]:
         """Classes (plus, minus) of the trees of every round of this run, in their order in the finished model."""
-        rounds = () if self._trainer is None else self._trainer.rounds
+        rounds = () if self._trainer is None else self._trainer.model().rounds
         return [[(tree.plus, tree.minus) for tree in trees] for trees in rounds]
 
     def current_iteration(self) -> int:

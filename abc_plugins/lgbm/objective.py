@@ -10,6 +10,7 @@ import lightgbm as lgb
 import numpy as np
 
 from abc_plugins.core.driver import ABCScores
+from abc_plugins.core.options import PAIRS
 from abc_plugins.core.pairs import Pair, classic_pairs, pairs_of_base
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.checks import check_integer, fail
@@ -71,7 +72,7 @@ class ABCObjective:
         warmup: int = 10,
         guard: bool = True,
     ) -> None:
-        options = ABCOptions(search=search, gap=gap, warmup=warmup, leaf_clip=None, guard=guard)
+        options = ABCOptions(PAIRS, search=search, gap=gap, warmup=warmup, leaf_clip=None, guard=guard)
         given = {name: value for name, value in params.items() if not callable(value)}
         n_classes = check_integer("num_class", given.get("num_class"), minimum=3, allowed="at least 3, in params")
         self._params = TrainingParams.check(given, options, n_classes)
@@ -159,7 +160,7 @@ class ABCObjective:
         self._sums = np.array(sums.T)
         predictor = get_predictor(train_data)
         self._n_initial = 0 if predictor is None else predictor.current_iteration()
-        schedule = self._params.options.schedule(self._params.n_classes)
+        schedule = self._params.options.base_schedule(self._params.n_classes)
         for _ in range(self._n_initial):
             schedule.record(CLASSIC)
         labels, weights = class_labels(train_data, self._params.n_classes), train_data.get_field("weight")

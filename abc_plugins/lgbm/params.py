@@ -3,58 +3,49 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from abc_plugins.core.driver import LeafStep
-from abc_plugins.core.runtime.checks import check_choice, check_flag, check_integer, check_real, fail
+import lightgbm as lgb
+
+from abc_plugins.core.leaves import UNLIMITED, LeafRules
+from abc_plugins.core.options import BoostOptions
+from abc_plugins.core.runtime.checks import check_choice, check_integer, fail
 from abc_plugins.core.runtime.parallel import available_cores
-from abc_plugins.core.schedule import BaseClassSchedule, check_search
-from abc_plugins.lgbm.internals import aliases, log_warning
+from abc_plugins.lgbm.internals import aliases, is_constructed, log_warning
 from abc_plugins.lgbm.metrics import Metric, parse_metrics
-
-LEAF_CLIP = 4.0
-"""Default of the largest leaf value before shrinkage (LightGBM's max_delta_step)."""
-
-LEAF_VALUES = ("paper", "sequential")
 
 _OBJECTIVES = (None, "multiclass", "softmax")
 _MAIN_NAMES = (
     *("objective", "metric", "num_class", "boosting", "num_iterations", "early_stopping_round", "max_delta_step"),
     *("num_machines", "machines", "tree_learner", "monotone_constraints", "linear_tree", "path_smooth", "num_threads"),
     *("multi_error_top_k", "auc_mu_weights", "first_metric_only", "early_stopping_min_delta", "verbosity"),
+    *("min_data_in_leaf", "feature_pre_filter", "boost_from_average", "num_leaves", "seed"),
     *("cat_smooth", "cat_l2", "min_data_per_group", "learning_rate", "lambda_l1", "lambda_l2", "max_cat_to_onehot"),
 )
+_NO_OBJECTIVE = {"objective": "none", "metric": "None"}
+_DIRECTIONAL_DEFAULTS = {"lambda_l2": 1.0, "min_data_in_leaf": 3}
+"""What directional trees need other defaults for than LightGBM's: most of their leaves are of few classes."""
+
 _RENAMED = ("objective", "num_iterations", "early_stopping_round")  # by lightgbm.train itself
 
 
 @dataclass(frozen=True)
-class ABCOptions:
-    """The arguments that ABC-Boost adds to LightGBM's; see `abc_plugins.lgbm.train`."""
+class ABCOptions(BoostOptions):
+    """The options of all adapters, and one of this.
 
-    search: int | str = 2
-    gap: int = 10
-    warmup: int = 10
-    leaf_clip: float | None = LEAF_CLIP
-    leaf_values: str = "paper"
-    guard: bool = True
+    Parameters
+    ----------
+    layout : {"compact", "rounds"}, default="compact"
+        How the trees are arranged in the Booster, see `abc_plugins.lgbm.export`.
+    """
+
     layout: str = "compact"
 
     def __post_init__(self) -> None:
-        check_search(self.search, None)
-        check_integer("gap", self.gap, minimum=0)
-        check_integer("warmup", self.warmup, minimum=0)
-        if self.leaf_clip is not None:
-            check_real("leaf_clip", self.leaf_clip, above=0.0, allowed="a number larger than 0, or None for no clip")
-        check_choice("leaf_values", self.leaf_values, LEAF_VALUES)
-        check_flag("guard", self.guard)
+        super().__post_init__()
         check_choice("layout", self.layout, ("compact", "rounds"))
-
-    def schedule(self, n_classes: int) -> BaseClassSchedule:
-        """Start a schedule; `search` may not exceed the number of classes."""
-        return BaseClassSchedule(n_classes, search=self.search, gap=self.gap, warmup=self.warmup)
 
 
 def main_names(params: Mapping[str, Any] | None, names: Sequence[str] = _MAIN_NAMES) -> dict[str, Any]:
@@ -117,7 +108,8 @@ class TrainingParams:
         """Refuse what cannot be right with an adaptive base class, by name and with the reason."""
         given = main_names(params)
         _refuse(given, options)
-        options.schedule(n_classes)
+        if not options.is_directional:
+            options.base_schedule(n_classes)  # refuses a search over more classes than there are
         named = main_names(params, _RENAMED)
         given["num_iterations"] = named["num_iterations"] = n_rounds
         return cls(given, named, n_classes, options, _metrics(given, n_classes))
@@ -128,10 +120,37 @@ class TrainingParams:
         clip = self.options.leaf_clip or 0.0
         if self.options.leaf_values == "sequential":
             clip = 0.0  # the clip is for the renewed values
-        own = {"objective": "none", "metric": "None", "num_class": self.n_classes}
+        own = {**_NO_OBJECTIVE, "num_class": self.n_classes}
         if "max_delta_step" not in self.given:
             own["max_delta_step"] = clip
         return {**_without(self.named, own), **own}
+
+    def for_data(self, train_set: lgb.Dataset) -> TrainingParams:
+        """The parameters for a Dataset: one that is not binned yet need not drop features for large leaves."""
+        if is_constructed(train_set) or not self.options.is_directional or "feature_pre_filter" in self.given:
+            return self
+        return replace(self, named={**self.named, "feature_pre_filter": False})
+
+    def directional_grower(self, n_outputs: int) -> dict[str, Any]:
+        """Parameters of the booster that grows directional trees, from gradients and with leaf values of no meaning."""
+        own = {**_NO_OBJECTIVE, "num_class": n_outputs, "max_delta_step": 0.0, "learning_rate": 1.0}
+        defaults = {name: value for name, value in _DIRECTIONAL_DEFAULTS.items() if name not in self.given}
+        return {**defaults, **_without(self.named, own), **own}
+
+    @staticmethod
+    def growth_names(params: Mapping[str, Any]) -> set[str]:
+        """Names of those parameters that are about growth, and not about leaf values, which are ours."""
+        return set(_without(params, ("learning_rate", "max_delta_step")))
+
+    @property
+    def seed(self) -> int:
+        """Seed of the directions."""
+        return abs(int(self.given.get("seed") or 0))
+
+    @property
+    def starts_from_priors(self) -> bool:
+        """Whether scores start at the class frequencies; directional trees do so unless they are told not to."""
+        return self.options.is_directional and bool(self.given.get("boost_from_average", True))
 
     @property
     def stock(self) -> dict[str, Any]:
@@ -151,15 +170,16 @@ class TrainingParams:
         """Whether LightGBM would log."""
         return int(self.given.get("verbosity", 1)) > 0
 
-    def leaf_step(self, current: Mapping[str, Any]) -> LeafStep:
-        """How leaf values are renewed; `current` are the booster's parameters, which a callback may change."""
+    def leaf_rules(self, current: Mapping[str, Any]) -> LeafRules:
+        """How leaf values are made; `current` are the booster's parameters, which a callback may change."""
         now = main_names(current)
         clip = self.given.get("max_delta_step", self.options.leaf_clip)
-        return LeafStep(
+        return LeafRules(
+            factor=1.0,
+            reg_lambda=float(now.get("lambda_l2", 0.0)),
+            clip=float(clip) if clip else UNLIMITED,
             learning_rate=float(now.get("learning_rate", 0.1)),
-            clip=float(clip) if clip else math.inf,
-            lambda_l1=float(now.get("lambda_l1", 0.0)),
-            lambda_l2=float(now.get("lambda_l2", 0.0)),
+            reg_alpha=float(now.get("lambda_l1", 0.0)),
         )
 
 
@@ -201,6 +221,8 @@ def _refuse(given: Mapping[str, Any], options: ABCOptions) -> None:
             given["monotone_constraints"],
             "unset: what a tree adds to one class it takes from the base, so that one of the two must fall",
         )
+    if options.is_directional and given.get("linear_tree"):
+        fail("linear_tree", given["linear_tree"], "False with method='directional': leaves have constants")
     if options.leaf_values == "sequential":
         for name, reason in (("linear_tree", "has no leaf constants"), ("path_smooth", "ties leaves to their parents")):
             if given.get(name):

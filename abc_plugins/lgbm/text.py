@@ -15,6 +15,7 @@ import numpy as np
 from abc_plugins.core.runtime.arrays import Floats
 from abc_plugins.core.schedule import CLASSIC
 
+_SHORT = "{:g}".format
 TreeText = str
 """The lines `key=value` of one tree, without its number; trees are many, and most are passed on as they are."""
 
@@ -26,11 +27,15 @@ _LIST_KEYS = (
 
 
 class TaggedTree(NamedTuple):
-    """A tree of the pair (plus, minus); minus is CLASSIC for a tree of one class, or one class's share of a tree."""
+    """A tree of the pair (plus, minus); minus is CLASSIC for a tree of one class, or one class's share of a tree.
+
+    Of the shares of one tree all but the first are copies: importances count a tree once.
+    """
 
     plus: int
     minus: int
     text: TreeText
+    is_copy: bool = False
 
 
 @dataclass(frozen=True)
@@ -107,6 +112,31 @@ def _internal_values(tree: TreeText, values: Floats) -> Floats:
             sums[node] += sums[child] if child >= 0 else leaf_sums[~child]
             totals[node] += totals[child] if child >= 0 else counts[~child]
     return np.array(sums) / np.maximum(totals, 1)
+
+
+def with_leaf_vectors(tree: TreeText, vectors: Floats) -> list[TreeText]:
+    """Return a copy of the tree for each column of leaf values, shape (n_leaves, n_classes).
+
+    Outputs of inner nodes, which only explanations by paths read, have as many digits as LightGBM gives them.
+    """
+    if is_stump(tree):
+        return [shifted(NO_TREE, value) for value in vectors[0].tolist()]
+    left, right = (list(map(int, field(tree, key).split())) for key in ("left_child", "right_child"))
+    counts = np.array(field(tree, "leaf_count").split(), dtype=np.float64)
+    sums, totals = np.zeros((len(left), vectors.shape[1])), np.zeros(len(left))
+    for node in range(len(left) - 1, -1, -1):  # a child has a larger number than its parent
+        for child in (left[node], right[node]):
+            sums[node] += sums[child] if child >= 0 else counts[~child] * vectors[~child]
+            totals[node] += totals[child] if child >= 0 else counts[~child]
+    means = sums / np.maximum(totals, 1.0)[:, None]
+    before, _, rest = tree.partition("\nleaf_value=")
+    between, _, after = rest.partition("\n")[2].partition("\ninternal_value=")
+    after = after.partition("\n")[2]
+    copies = []
+    for leaves, inner in zip(vectors.T, means.T.tolist(), strict=True):
+        inner_values = " ".join(map(_SHORT, inner))
+        copies.append(f"{before}\nleaf_value={join_numbers(leaves)}\n{between}\ninternal_value={inner_values}\n{after}")
+    return copies
 
 
 def negated(tree: TreeText) -> TreeText:

@@ -1,8 +1,8 @@
-"""One boosting run on LightGBM: grows the trees of a round, chooses the base, keeps the scores of all data sets."""
+"""Runs on LightGBM: what all have in common, and a run of pairs, which grows, chooses the base and keeps scores."""
 
 from __future__ import annotations
 
-import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,12 +18,10 @@ from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC, RoundPlan
 from abc_plugins.lgbm.internals import eval_result
-from abc_plugins.lgbm.lightgbm_grower import Grown, LightGBMGrower, ScoredSet
+from abc_plugins.lgbm.lightgbm_grower import Grown, LightGBMGrower, ScoredSet, scored_sets
 from abc_plugins.lgbm.metrics import Evaluated
 from abc_plugins.lgbm.params import TrainingParams
 from abc_plugins.lgbm.text import ModelFrame, TaggedTree, TreeText, read_model, scaled, with_leaf_values
-
-_logger = logging.getLogger("abc_plugins")
 
 EvalFunction = Callable[[AnyArray, lgb.Dataset], Any]
 
@@ -56,6 +54,77 @@ class TrainedModel:
     guarded_rounds: int
 
 
+class Run(ABC):
+    """A run that is driven round by round.
+
+    Parameters
+    ----------
+    params : TrainingParams
+    booster : Booster
+        Made with `params.grower`, with its validation sets added; nobody else may update it.
+    n_initial_rounds : int
+        Rounds that an initial model consists of.
+
+    Attributes
+    ----------
+    train : ScoredSet
+    valid : list of ScoredSet
+    initial_trees : list of TreeText
+        The trees of the initial model, K an iteration.
+    """
+
+    def __init__(self, params: TrainingParams, booster: lgb.Booster, n_initial_rounds: int) -> None:
+        self.params = params
+        self.booster = booster
+        self.n_initial_rounds = n_initial_rounds
+        self.frame, self.initial_trees = read_model(lgb.Booster.model_to_string(booster, num_iteration=-1))
+        self.train, *self.valid = scored_sets(booster, params.n_classes)
+        self.workers = Workers(params.n_threads)
+
+    @property
+    @abstractmethod
+    def n_rounds(self) -> int:
+        """Rounds done, those of the initial model included."""
+
+    @abstractmethod
+    def boost_round(self) -> None:
+        """Do one round."""
+
+    @abstractmethod
+    def model(self) -> TrainedModel:
+        """Return all that the rounds so far have made."""
+
+    @abstractmethod
+    def evaluated(self, data: ScoredSet) -> Evaluated:
+        """Scores and probabilities of a data set as they are now."""
+
+    @abstractmethod
+    def scores(self, data: ScoredSet) -> Floats:
+        """Scores of a data set as they are now, shape (n_classes, n_samples)."""
+
+    def evaluate(self, feval: Sequence[EvalFunction], *, with_train: bool) -> list[Any]:
+        """Evaluate as lightgbm does: the training set first if it is wanted, built-in metrics before `feval`."""
+        sets = ([self.train] if with_train else []) + self.valid
+        return [result for data in sets for result in self.evaluate_set(data, feval)]
+
+    def evaluate_set(
+        self, data: ScoredSet, feval: EvalFunction | Sequence[EvalFunction] | None, name: str | None = None
+    ) -> list[Any]:
+        """Evaluate one data set, under its own name or another."""
+        name = data.name if name is None else name
+        evaluated = self.evaluated(data)
+        results = [eval_result(name, m.name, m.value(evaluated), m.maximize) for m in self.params.metrics]
+        for function in [feval] if callable(feval) else feval or ():
+            returned = function(evaluated.probabilities.T.copy(order="F"), data.data)
+            for metric, value, maximize in returned if isinstance(returned, list) else [returned]:
+                results.append(eval_result(name, metric, value, maximize))
+        return results
+
+    def close(self) -> None:
+        """End the threads."""
+        self.workers.close()
+
+
 @dataclass
 class Step:
     """What a round would add to the scores.
@@ -81,7 +150,7 @@ class Step:
     values: Floats | None = None
 
 
-class Trainer:
+class Trainer(Run):
     """A run that is driven round by round.
 
     Parameters
@@ -96,25 +165,15 @@ class Trainer:
     ----------
     rounds : list of tuples of TaggedTree
         The trees of every round of this run; a round without any split is empty.
-    initial_trees : list of TreeText
-        The trees of the initial model, K an iteration.
-    guarded_rounds : int
-        Rounds whose step the guard halved or replaced by a classic round.
     """
 
     def __init__(self, params: TrainingParams, booster: lgb.Booster, bases: Sequence[int] = ()) -> None:
-        self.params = params
-        self.booster = booster
-        self.n_initial_rounds = len(bases)
-        self.frame, self.initial_trees = read_model(lgb.Booster.model_to_string(booster, num_iteration=-1))
+        super().__init__(params, booster, len(bases))
         self.rounds: list[tuple[TaggedTree, ...]] = []
-        self.guarded_rounds = 0
-        schedule = params.options.schedule(params.n_classes)
+        schedule = params.options.base_schedule(params.n_classes)
         for base in bases:
             schedule.record(base)
-        self.grower = LightGBMGrower(params, booster)
-        self.train, *self.valid = self.grower.sets
-        self.workers = Workers(params.n_threads)
+        self.grower = LightGBMGrower(params, booster, [self.train, *self.valid])
         self.state = ABCScores(self.train.labels, self.train.weights, self.train.tree_sums, schedule, self.workers)
 
     def model(self) -> TrainedModel:
@@ -126,7 +185,7 @@ class Trainer:
             self.rounds,
             self.state.schedule.bases,
             self.n_initial_rounds,
-            self.guarded_rounds,
+            self.state.guarded_rounds,
         )
 
     @property
@@ -141,20 +200,32 @@ class Trainer:
             for data in self.valid:
                 data.scores -= data.scores.mean(axis=0)
         grown = self.grower.grow(self.grower.slots(plan, self.state), self.state)
-        if not self._take(self._best_step(plan, grown), grown):
+        step = self._best_step(plan, grown)
+        factor = self._guarded_factor(step, grown)
+        replaced = factor == 0.0 and step.base != CLASSIC and not grown.stalled
+        if replaced:
             # No part of the step helped: a classic round in its place.
             grown = self.grower.grow(classic_pairs(self.params.n_classes), self.state)
-            self._take(self._step(CLASSIC, grown), grown)
+            step = self._step(CLASSIC, grown)
+            factor = self._guarded_factor(step, grown)
+        if replaced or (factor < 1.0 and not grown.stalled):
+            self.state.count_guarded_round()
+        self._take(step, grown, factor)
+
+    def _guarded_factor(self, step: Step, grown: Grown) -> float:
+        """How much of the step the guard allows; 0 if there is none."""
+        if grown.stalled:
+            return 0.0
+        guard = self.params.options.guard
+        return self.state.guarded_factor(step.pairs, step.additions, step.used, guard=guard)
 
     def _best_step(self, plan: RoundPlan, grown: Grown) -> Step:
         """Choose the base by the training loss that each candidate's step would lead to."""
-        if plan.is_classic:
-            return self._step(CLASSIC, grown)
-        losses = []
-        for candidate in plan.candidates if len(plan.candidates) > 1 else ():
-            step = self._step(candidate, grown)
-            losses.append(self.state.trial_loss(step.pairs, step.additions, step.used))
-        return self._step(self.state.choose_base(plan, losses), grown)
+        steps = [self._step(base, grown) for base in plan.candidates or (CLASSIC,)]
+        if len(steps) == 1:
+            return steps[0]
+        losses = [self.state.trial_loss(step.pairs, step.additions, step.used) for step in steps]
+        return steps[plan.candidates.index(self.state.choose_base(plan, losses))]
 
     def _step(self, base: int, grown: Grown) -> Step:
         """Put the step of one base together, with renewed leaf values if they are wanted."""
@@ -168,39 +239,21 @@ class Trainer:
         finders = [grown.finder(row) for row in rows]
         leaf_ids = _find_leaves(finders, rows, grown.additions)
         n_leaves = 1 + max(int(finder.group.max()) for finder in finders)
-        step = self.params.leaf_step(self.booster.params)
-        values = self.state.renewed_values(pairs, range(len(pairs)), leaf_ids, n_leaves, step)
+        rules = self.params.leaf_rules(self.booster.params)
+        values = self.state.renewed_values(pairs, range(len(pairs)), leaf_ids, n_leaves, rules)
         additions = gather_additions(values, leaf_ids, self.workers)
         return Step(base, rows, pairs, additions, range(len(pairs)), values)
 
-    def _take(self, step: Step, grown: Grown) -> bool:
-        """Take the step as far as the guard allows; False if no part of it helps and a classic round might."""
-        factor = 0.0
-        if not grown.stalled:
-            guard = self.params.options.guard
-            factor = self.state.guarded_factor(step.pairs, step.additions, step.used, guard=guard)
-            if factor < 1.0:
-                self._count_guarded_round()
-            if factor == 0.0 and step.base != CLASSIC:
-                return False
+    def _take(self, step: Step, grown: Grown, factor: float) -> None:
+        """Take the step times `factor`."""
         if factor == 0.0:
             self.state.skip(step.base)
             self.rounds.append(())
-            return True
+            return
         self.state.accept(step.base)
         for data, added in zip(self.valid, grown.valid_additions, strict=True):
             add_trees(data.scores, step.pairs, self._valid_additions(step, grown, added), step.used, factor)
         self.rounds.append(tuple(self._tagged_trees(step, grown, factor)))
-        return True
-
-    def _count_guarded_round(self) -> None:
-        if self.guarded_rounds == 0:
-            _logger.info(
-                "Round %d would have raised the training loss: the guard shortened its step. Further rounds are only "
-                "counted.",
-                self.n_rounds + 1,
-            )
-        self.guarded_rounds += 1
 
     def _valid_additions(self, step: Step, grown: Grown, additions: Floats) -> Floats:
         if step.values is None:
@@ -219,24 +272,6 @@ class Trainer:
                 text = with_leaf_values(text, step.values[t, grown.finder(row).group])
             yield TaggedTree(*pair, text if factor == 1.0 else scaled(text, factor))
 
-    def evaluate(self, feval: Sequence[EvalFunction], *, with_train: bool) -> list[Any]:
-        """Evaluate as lightgbm does: the training set first if it is wanted, built-in metrics before `feval`."""
-        sets = ([self.train] if with_train else []) + self.valid
-        return [result for data in sets for result in self.evaluate_set(data, feval)]
-
-    def evaluate_set(
-        self, data: ScoredSet, feval: EvalFunction | Sequence[EvalFunction] | None, name: str | None = None
-    ) -> list[Any]:
-        """Evaluate one data set, under its own name or another."""
-        name = data.name if name is None else name
-        evaluated = self.evaluated(data)
-        results = [eval_result(name, m.name, m.value(evaluated), m.maximize) for m in self.params.metrics]
-        for function in [feval] if callable(feval) else feval or ():
-            returned = function(evaluated.probabilities.T.copy(order="F"), data.data)
-            for metric, value, maximize in returned if isinstance(returned, list) else [returned]:
-                results.append(eval_result(name, metric, value, maximize))
-        return results
-
     def evaluated(self, data: ScoredSet) -> Evaluated:
         """Scores and probabilities of a data set as they are now."""
         if data is self.train:
@@ -249,10 +284,6 @@ class Trainer:
     def scores(self, data: ScoredSet) -> Floats:
         """Scores of a data set as they are now, shape (n_classes, n_samples)."""
         return self.state.scores if data is self.train else data.scores
-
-    def close(self) -> None:
-        """End the threads."""
-        self.workers.close()
 
 
 def _find_leaves(finders: Sequence[LeafFinder], rows: Sequence[int], additions: Floats) -> AnyArray:

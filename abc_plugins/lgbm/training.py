@@ -14,6 +14,7 @@ from lightgbm import callback as lgb_callback
 
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.core.schedule import CLASSIC
+from abc_plugins.lgbm.directional import DirectionalRun
 from abc_plugins.lgbm.exporting import finish
 from abc_plugins.lgbm.internals import (
     Predictor,
@@ -25,7 +26,6 @@ from abc_plugins.lgbm.internals import (
 )
 from abc_plugins.lgbm.live import KeptBooster, LiveBooster
 from abc_plugins.lgbm.params import (
-    LEAF_CLIP,
     ABCOptions,
     TrainingParams,
     count_rounds,
@@ -33,7 +33,7 @@ from abc_plugins.lgbm.params import (
     main_names,
     whole_number,
 )
-from abc_plugins.lgbm.trainer import EvalFunction, Trainer
+from abc_plugins.lgbm.trainer import EvalFunction, Run, Trainer
 
 Callback = Callable[[lgb_callback.CallbackEnv], Any]
 
@@ -48,16 +48,9 @@ def train(
     init_model: str | Path | lgb.Booster | None = None,
     keep_training_booster: bool = False,
     callbacks: list[Callback] | None = None,
-    *,
-    search: int | str = 2,
-    gap: int = 10,
-    warmup: int = 10,
-    leaf_clip: float | None = LEAF_CLIP,
-    leaf_values: str = "paper",
-    guard: bool = True,
-    layout: str = "compact",
+    **options: Any,
 ) -> lgb.Booster:
-    """Train a multi-class model with ABC-Boost on LightGBM's trees.
+    """Train a multi-class model on LightGBM's trees.
 
     A drop-in for `lightgbm.train` with objective multiclass: the same arguments, the same Datasets, parameters and
     callbacks, and a stock Booster as result. With two classes there is no base class to choose, and LightGBM's own
@@ -82,23 +75,8 @@ def train(
         True returns a Booster that holds its data: it can be evaluated, and `update` goes on with LightGBM's own
         multiclass objective.
     callbacks : list of callables, optional
-    search : int or "all", default=2
-        s: how many classes to try as base in a search, those with the largest training loss first.
-    gap : int, default=10
-        g: after a search, keep its base for this many rounds.
-    warmup : int, default=10
-        w: classic rounds before the first search.
-    leaf_clip : float or None, default=4
-        Largest leaf value before shrinkage; None for no limit. LightGBM's own name for it in `params`,
-        max_delta_step, has precedence.
-    leaf_values : {"paper", "sequential"}, default="paper"
-        "paper": all trees of a round take their leaf values from the scores before it. "sequential": each tree's leaf
-        values are computed again from the scores that the trees before it left.
-    guard : bool, default=True
-        Halve the step of a round that would raise the training loss, and if that does not help replace it by a
-        classic round.
-    layout : {"compact", "rounds"}, default="compact"
-        How the trees are arranged in the Booster, see `export`.
+    **options
+        What LightGBM does not have: see `abc_plugins.core.options.BoostOptions`, and `layout`, see `export`.
 
     Returns
     -------
@@ -106,7 +84,7 @@ def train(
         A stock model with objective multiclass. `best_iteration` is LightGBM's count of iterations up to the best
         round; `model_info(booster)` tells rounds, base classes and importances.
     """
-    options = ABCOptions(search, gap, warmup, leaf_clip, leaf_values, guard, layout)
+    own = ABCOptions.of(options)
     check_datasets(train_set, valid_sets)
     check_functions(feval)
     n_classes, named = count_classes(params, train_set), main_names(params)
@@ -123,18 +101,17 @@ def train(
             callbacks,
         )
     n_rounds = count_rounds(params, num_boost_round)
-    checked = TrainingParams.check(params, options, n_classes, n_rounds)
+    checked = TrainingParams.check(params, own, n_classes, n_rounds)
     predictor, bases = initial_model(init_model, checked)
     booster, with_train = make_booster(checked, train_set, valid_sets, valid_names, predictor)
-    trainer = Trainer(checked, booster, bases)
-    booster.follow(trainer)
+    trainer = make_run(checked, booster, bases)
     try:
         best_round, best_results = _run(
             trainer, n_rounds, listed(feval), callbacks, evaluate=valid_sets is not None, with_train=with_train
         )
     finally:
         trainer.close()
-    finished = finish(trainer.model(), best_round=best_round, layout=options.layout, keep_later=keep_training_booster)
+    finished = finish(trainer.model(), best_round=best_round, layout=own.layout, keep_later=keep_training_booster)
     finished.best_score = _best_score(best_results)
     if keep_training_booster:
         sets = [(data.name, data.data, trainer.scores(data).T) for data in (trainer.train, *trainer.valid)]
@@ -218,6 +195,13 @@ def initial_model(
     return predictor, bases
 
 
+def make_run(params: TrainingParams, booster: LiveBooster, bases: Sequence[int]) -> Run:
+    """Make the run of the method on a booster of `make_booster`."""
+    run = DirectionalRun(params, booster, bases) if params.options.is_directional else Trainer(params, booster, bases)
+    booster.follow(run)
+    return run
+
+
 def make_booster(
     params: TrainingParams,
     train_set: lgb.Dataset,
@@ -234,6 +218,7 @@ def make_booster(
         Whether the training set is among the validation sets.
     """
     names = [valid_names] if isinstance(valid_names, str) else list(valid_names or [])
+    params = params.for_data(train_set)
     set_predictor(update_params(train_set, params.grower), predictor)
     train_name, others = "training", []
     datasets = listed(valid_sets)
@@ -257,7 +242,7 @@ def make_booster(
 
 
 def _run(
-    trainer: Trainer,
+    trainer: Run,
     n_rounds: int,
     feval: list[EvalFunction],
     callbacks: Sequence[Callback] | None,

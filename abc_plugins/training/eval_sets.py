@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,50 +12,139 @@ from abc_plugins.core.runtime.checks import fail
 from abc_plugins.core.runtime.sparse_table import Table
 from abc_plugins.data.categories import Categories
 from abc_plugins.data.labels import encode_labels
-from abc_plugins.data.tables import Features, read_features, read_known, read_weights
+from abc_plugins.data.tables import read_known, read_weights
 from abc_plugins.training.evaluation import EvalSet
 
-_VALIDATION_NAME = "validation"
+VALIDATION_NAME = "validation"
+_MOST_SCORE = 1e6
 
 
-def read_eval_sets(eval_set: Any, names: list[str] | None, categories: Categories, classes: AnyArray) -> list[EvalSet]:
-    """Read and check the `eval_set` of a fit, called "valid_0", "valid_1", ..."""
-    if eval_set is None:
-        return []
-    if isinstance(eval_set, tuple):
-        eval_set = [eval_set]
+@dataclass(frozen=True)
+class GivenSet:
+    """An evaluation set as the user gave it.
+
+    Attributes
+    ----------
+    name : str
+    X, y, sample_weight, init_score : object
+    X_name, y_name, where : str
+        How errors call the features, the labels and both.
+    """
+
+    name: str
+    X: Any
+    y: Any
+    sample_weight: Any
+    init_score: Any
+    X_name: str
+    y_name: str
+    where: str
+
+    def read(self, names: list[str] | None, categories: Categories, classes: AnyArray) -> EvalSet:
+        """Read and check it, for a model that knows these names, categories and classes."""
+        values = read_known(self.X, categories, names, self.X_name, "the model")
+        codes = encode_labels(self.y, classes, input_name=self.y_name)
+        check_same_length(values, codes, self.where)
+        weights = read_weights(self.sample_weight, codes.size)
+        start = read_scores(self.init_score, codes.size, classes.size, f"init_score{self.where}")
+        return make_eval_set(self.name, values, codes, weights, classes, start)
+
+
+def list_eval_sets(
+    eval_set: Any,
+    eval_names: Any = None,
+    eval_init_score: Any = None,
+    X_val: Any = None,
+    y_val: Any = None,
+    sample_weight_val: Any = None,
+) -> list[GivenSet]:
+    """Evaluation sets of a fit: those of `eval_set`, called "valid_0", "valid_1", ... or by `eval_names`, or X_val."""
+    if X_val is not None or y_val is not None:
+        if X_val is None or y_val is None:
+            there, missing = ("y_val", "X_val") if X_val is None else ("X_val", "y_val")
+            raise ValueError(f"{there} is provided, but {missing} was not provided: they go together.")
+        if eval_set is not None:
+            raise ValueError("eval_set must be None with X_val: give all evaluation sets as eval_set, or one as X_val.")
+        names = ("X_val", "y_val", " of X_val")
+        return [GivenSet(VALIDATION_NAME, X_val, y_val, sample_weight_val, eval_init_score, *names)]
     allowed = "a list of (X, y) or (X, y, sample_weight) tuples"
-    if not isinstance(eval_set, list):
-        fail("eval_set", type(eval_set).__name__, allowed, TypeError)
-    eval_sets = []
-    for index, parts in enumerate(eval_set):
-        where = f"eval_set[{index}]"
+    given: Any = [] if eval_set is None else [eval_set] if isinstance(eval_set, tuple) else eval_set
+    if not isinstance(given, list):
+        fail("eval_set", type(given).__name__, allowed, TypeError)
+    for index, parts in enumerate(given):
         if not isinstance(parts, list | tuple) or len(parts) not in (2, 3):
-            fail(where, type(parts).__name__, allowed, TypeError)
-        values = read_known(parts[0], categories, names, f"X of {where}", "the model")
-        codes = encode_labels(parts[1], classes, input_name=f"y of {where}")
-        check_same_length(values, codes, f" in {where}")
-        weights = read_weights(parts[2] if len(parts) == 3 else None, codes.size)
-        eval_sets.append(_make_eval_set(f"valid_{index}", values, codes, weights, classes))
-    return eval_sets
+            fail(f"eval_set[{index}]", type(parts).__name__, allowed, TypeError)
+    set_names = _check_names(eval_names, len(given))
+    scores: Any = [None] * len(given) if eval_init_score is None else eval_init_score
+    if not isinstance(scores, list | tuple) or len(scores) != len(given):
+        fail("eval_init_score", type(scores).__name__, "a list of scores for each of the sets in eval_set", TypeError)
+    return [
+        GivenSet(
+            name,
+            parts[0],
+            parts[1],
+            parts[2] if len(parts) == 3 else None,
+            score,
+            f"X of eval_set[{index}]",
+            f"y of eval_set[{index}]",
+            f" in eval_set[{index}]",
+        )
+        for index, (name, parts, score) in enumerate(zip(set_names, given, scores, strict=True))
+    ]
 
 
-def hold_out(
-    values: Table, codes: Integers, weights: Floats, classes: AnyArray, fraction: float, seed: int
-) -> tuple[Table, Integers, Floats, EvalSet]:
-    """Set a share of the training data aside, the same share of every class where that is possible."""
+def _check_names(eval_names: Any, n_sets: int) -> list[str]:
+    if eval_names is None:
+        return [f"valid_{index}" for index in range(n_sets)]
+    allowed = f"a list of {n_sets} different names, one for each set in eval_set"
+    if not isinstance(eval_names, list | tuple) or not all(isinstance(name, str) for name in eval_names):
+        fail("eval_names", eval_names, allowed, TypeError)
+    if len(set(eval_names)) != len(eval_names) or len(eval_names) != n_sets:
+        fail("eval_names", eval_names, allowed)
+    return list(eval_names)
+
+
+def read_scores(scores: Any, n_samples: int, n_classes: int, name: str) -> Floats | None:
+    """Read scores to begin with, an array of shape (n_samples, n_classes) of finite numbers; None if there are none."""
+    if scores is None:
+        return None
+    try:
+        values = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name} must be an array of numbers. {error}") from error
+    if values.shape != (n_samples, n_classes):
+        fail(name, f"shape {values.shape}", f"a score for every row and class, shape ({n_samples}, {n_classes})")
+    if not (np.abs(values) <= _MOST_SCORE).all():
+        fail(name, "other values", f"numbers from -{_MOST_SCORE:g} to {_MOST_SCORE:g}")
+    return values
+
+
+def hold_out(codes: Integers, n_classes: int, fraction: float, seed: int) -> tuple[AnyArray, AnyArray]:
+    """Set a share of the training data aside, the same share of every class where that is possible.
+
+    Returns
+    -------
+    inner, held : arrays of int
+        The rows to train on, and those to evaluate on.
+    """
     from sklearn.model_selection import train_test_split  # imports much more, and most fits do without
 
-    counts = np.bincount(codes, minlength=classes.size)
+    counts = np.bincount(codes, minlength=n_classes)
     n_held = int(np.ceil(fraction * codes.size))
-    stratify = codes if counts.min() >= 2 and min(n_held, codes.size - n_held) >= classes.size else None
+    stratify = codes if counts.min() >= 2 and min(n_held, codes.size - n_held) >= n_classes else None
     inner, held = train_test_split(np.arange(codes.size), test_size=fraction, random_state=seed, stratify=stratify)
-    X_held = read_features(Features(values[held], None)).values  # prediction has need of floats
-    held_out = _make_eval_set(_VALIDATION_NAME, X_held, codes[held], weights[held], classes)
-    return values[inner], codes[inner], weights[inner], held_out
+    return inner, held
 
 
-def _make_eval_set(name: str, values: Table, codes: Integers, weights: Floats | None, classes: AnyArray) -> EvalSet:
+def make_eval_set(
+    name: str,
+    values: Table,
+    codes: Integers,
+    weights: Floats | None,
+    classes: AnyArray,
+    given_scores: Floats | None = None,
+) -> EvalSet:
+    """Make an evaluation set of samples that have been read."""
     return EvalSet(
         name=name,
         X=values,
@@ -63,6 +153,7 @@ def _make_eval_set(name: str, values: Table, codes: Integers, weights: Floats | 
         weights=np.ones(codes.size) if weights is None else weights,
         scores=np.zeros((codes.size, classes.size)),
         classes=classes,
+        given_scores=given_scores,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from abc_plugins.core.directional.leaf_vectors import ProbabilityRows
+from abc_plugins.core.directional.leaf_vectors import LEAST_PROBABILITY, ProbabilityRows
 from abc_plugins.core.losses import mean_loss
 from abc_plugins.core.model.ensemble import FlatTrees
 from abc_plugins.core.model.predicting import add_tree_scores, find_value_rows
@@ -44,6 +44,8 @@ class EvalSet:
         Not up to date after `keep_probabilities`.
     classes : array of shape (n_classes,)
         Labels of all classes, those that these samples lack included.
+    given_scores : array of shape (n_samples, n_classes) or None
+        Scores before the first round; None: those that a model starts with.
     """
 
     name: str
@@ -53,19 +55,22 @@ class EvalSet:
     weights: Floats
     scores: Floats
     classes: AnyArray
+    given_scores: Floats | None = None
     _rows: ProbabilityRows | None = None
 
     def start(self, scores: Floats, max_leaves: int | None, workers: Workers) -> None:
-        """Set the scores before the first round, shape (n_classes,).
+        """Set the scores before the first round, shape (n_classes,), unless the samples have their own.
 
         With `max_leaves`, the most leaves of a tree, probabilities are kept in place of scores: trees that move all
         classes change them with one exponential per leaf and class.
         """
-        self.scores[:] = scores
+        self.scores[:] = scores if self.given_scores is None else self.given_scores
         self._rows = None
         if max_leaves is not None:
             self.X = self.X if isinstance(self.X, SparseTable) else np.ascontiguousarray(self.X, dtype=np.float64)
             self._rows = ProbabilityRows(self.codes, self.weights, softmax(self.scores[:1])[0], max_leaves, workers)
+            if self.given_scores is not None:
+                self._rows.set_probabilities(np.maximum(softmax(self.scores), LEAST_PROBABILITY))
 
     @property
     def state(self) -> Floats:

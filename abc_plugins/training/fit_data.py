@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from abc_plugins.core.bins.training_data import TrainingData, make_training_data
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.runtime.sparse_table import Table
 from abc_plugins.data.categories import Categories, learn_categories
-from abc_plugins.data.labels import read_labels
-from abc_plugins.data.tables import Features, read_features
+from abc_plugins.data.labels import encode_labels, read_labels
+from abc_plugins.data.tables import Features, read_features, read_known
 from abc_plugins.data.weights import combine_weights
-from abc_plugins.training.eval_sets import check_same_length, hold_out, read_eval_sets
+from abc_plugins.training.eval_sets import (
+    VALIDATION_NAME,
+    GivenSet,
+    check_same_length,
+    hold_out,
+    make_eval_set,
+    read_scores,
+)
 from abc_plugins.training.evaluation import EvalSet
+
+if TYPE_CHECKING:
+    from abc_plugins.fitted import FittedClassifier
 
 
 @dataclass(frozen=True)
@@ -35,6 +45,8 @@ class FitData:
         Names of the features.
     categories : Categories
     eval_sets : list of EvalSet
+    start : array of shape (n_samples, n_classes) or None
+        Scores to begin with, those of trees that there are already left out.
     """
 
     X: Table
@@ -44,6 +56,7 @@ class FitData:
     names: Sequence[str] | None
     categories: Categories
     eval_sets: Sequence[EvalSet]
+    start: Floats | None = None
 
     def binned(self, max_bins: int, workers: Workers) -> TrainingData:
         """The samples as the booster takes them."""
@@ -70,6 +83,10 @@ class GivenData:
     codes : array of int32, shape (n_samples,)
     classes : array of shape (n_classes,)
     weights : array of shape (n_samples,)
+    start : array of shape (n_samples, n_classes) or None
+        Scores that the user gives to begin with.
+    categories : Categories or None
+        Those of a model that training goes on from: `values` holds their numbers already.
     """
 
     features: Features
@@ -77,19 +94,27 @@ class GivenData:
     codes: Integers
     classes: AnyArray
     weights: Floats
+    start: Floats | None
+    categories: Categories | None
 
     @property
     def n_samples(self) -> int:
         """Number of rows that have a weight."""
         return self.codes.size
 
-    def with_all_rows(self, eval_set: Any = None) -> FitData:
+    def with_all_rows(self, eval_sets: Sequence[GivenSet] = ()) -> FitData:
         """Train on all rows, and evaluate on the user's sets; categorical columns are encoded in place."""
-        features = self.features
-        categories = learn_categories(self.values, features.levels, self.weights)
-        categories.encode(self.values, features.levels, features.names, "X")
-        eval_sets = read_eval_sets(eval_set, features.names, categories, self.classes)
-        return FitData(self.values, self.codes, self.classes, self.weights, features.names, categories, eval_sets)
+        categories = self._encode(self.values, self.weights)
+        return FitData(
+            self.values,
+            self.codes,
+            self.classes,
+            self.weights,
+            self.features.names,
+            categories,
+            [one.read(self.features.names, categories, self.classes) for one in eval_sets],
+            self.start,
+        )
 
     def with_part_held_out(self, share: float, seed: int) -> FitData:
         """Train on most rows, and evaluate on the others.
@@ -97,29 +122,63 @@ class GivenData:
         Levels are those of the rows that are trained on: of what is held out, others are as unknown as they are to a
         prediction.
         """
-        features = self.features
-        values, codes, weights, held_out = hold_out(self.values, self.codes, self.weights, self.classes, share, seed)
-        categories = learn_categories(values, features.levels, weights)
-        for table in (values, held_out.X):
-            categories.encode(table, features.levels, features.names, "X")
-        return FitData(values, codes, self.classes, weights, features.names, categories, [held_out])
+        inner, held = hold_out(self.codes, self.classes.size, share, seed)
+        values, weights = self.values[inner], self.weights[inner]
+        X_held = read_features(Features(self.values[held], None)).values  # prediction has need of floats
+        categories = self._encode(values, weights)
+        if self.categories is None:
+            categories.encode(X_held, self.features.levels, self.features.names, "X")
+        start_inner, start_held = (None, None) if self.start is None else (self.start[inner], self.start[held])
+        held_out = make_eval_set(
+            VALIDATION_NAME, X_held, self.codes[held], self.weights[held], self.classes, start_held
+        )
+        return FitData(
+            values, self.codes[inner], self.classes, weights, self.features.names, categories, [held_out], start_inner
+        )
+
+    def _encode(self, values: Table, weights: Floats) -> Categories:
+        """Learn the categories of some rows, and replace levels by their numbers; those of a model are kept."""
+        if self.categories is not None:
+            return self.categories
+        categories = learn_categories(values, self.features.levels, weights)
+        categories.encode(values, self.features.levels, self.features.names, "X")
+        return categories
 
 
-def read_given(X: Any, y: Any, sample_weight: Any, *, class_weight: Any, categorical: Any) -> GivenData:
+def read_given(
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    class_weight: Any,
+    categorical: Any,
+    init_score: Any = None,
+    before: FittedClassifier | None = None,
+) -> GivenData:
     """Read the arguments of a fit.
 
     Parameters
     ----------
-    X, y, sample_weight : see `ABCBoostClassifier.fit`
+    X, y, sample_weight, init_score : see `ABCBoostClassifier.fit`
     class_weight : dict, "balanced" or None
     categorical : "from_dtype", list or None
         See `abc_plugins.data.categories.check_categorical_features`.
+    before : FittedClassifier, optional
+        The model that training goes on from: it knows the classes, columns and categories.
     """
-    features = read_features(X, keep_integers=True, categorical=categorical)
-    classes, codes = read_labels(y)
+    if before is None:
+        features = read_features(X, keep_integers=True, categorical=categorical)
+        classes, codes = read_labels(y)
+    else:
+        names = getattr(before, "feature_names_in_", None)
+        names = None if names is None else list(names)
+        features = Features(read_known(X, before._categories, names, "X", "the model to go on from"), names)
+        classes, codes = before.classes_, encode_labels(y, before.classes_)
     check_same_length(features.values, codes)
     weights = combine_weights(sample_weight, class_weight, classes, codes)
+    start = read_scores(init_score, codes.size, classes.size, "init_score")
     values, kept = features.values, weights > 0
     if not kept.all():
         values, codes, weights = values[kept], codes[kept], weights[kept]
-    return GivenData(features, values, codes, classes, weights)
+        start = None if start is None else start[kept]
+    return GivenData(features, values, codes, classes, weights, start, None if before is None else before._categories)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from abc_plugins.callbacks import Callback, early_stopping
 from abc_plugins.core.bins.binning import default_max_bins
 from abc_plugins.core.bins.training_data import TrainingData
-from abc_plugins.core.boosters import make_booster, settle
-from abc_plugins.core.model.ensemble import LEAF
+from abc_plugins.core.boosters import AnyBooster, make_booster, settle
+from abc_plugins.core.model.ensemble import LEAF, TreeEnsemble
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.settings import Settings
 from abc_plugins.data.categories import Categories
+from abc_plugins.training.calibration import find_temperature, scale
+from abc_plugins.training.eval_sets import GivenSet
 from abc_plugins.training.evaluation import Metrics
 from abc_plugins.training.fit_data import FitData, GivenData
 from abc_plugins.training.refitting import RefitPlan
@@ -26,6 +28,7 @@ from abc_plugins.training.stopping import Stopping
 
 if TYPE_CHECKING:
     from abc_plugins.classifier import ABCBoostClassifier
+    from abc_plugins.fitted import FittedClassifier
 
 _NO_LOSS = 1e-12
 """Mean loss below which there is nothing left to learn."""
@@ -39,60 +42,68 @@ class Fit:
     ----------
     classifier : ABCBoostClassifier
     given : GivenData
-    eval_set : object
-        As the user gave it.
+    eval_sets : sequence of GivenSet
+        Those of the user.
     settings : Settings
+        `n_estimators` counts the rounds of this fit only.
     stopping : Stopping
     metrics : Metrics
     callbacks : sequence of Callback
     seed : int
     resumption : Resumption or None
+    before : FittedClassifier or None
+        The model that training goes on from.
     """
 
     classifier: ABCBoostClassifier
     given: GivenData
-    eval_set: Any
+    eval_sets: Sequence[GivenSet]
     settings: Settings
     stopping: Stopping
     metrics: Metrics
     callbacks: Sequence[Callback]
     seed: int
     resumption: Resumption | None
+    before: FittedClassifier | None
 
     def run(self, workers: Workers) -> tuple[TrainingRun, Categories]:
         """Train; what that leaves behind, and the categories of the model."""
         share, plan = self.stopping.held_out_share, None if self.resumption is None else self.resumption.refit_plan
         if share is None:
-            data = self.given.with_all_rows(self.eval_set)
-            return self._train(data, workers)[0], data.categories
+            data = self.given.with_all_rows(self.eval_sets)
+            return scale(self._train(data, workers)[0]), data.categories
         first = None
         if plan is None:
             data = self.given.with_part_held_out(share, self.seed)
             first, settings = self._train(data, workers)
             if not self.stopping.refits or first.stopped_because in (BY_CALLBACK, INTERRUPTED):
-                return first, data.categories
+                return scale(first), data.categories
             first_categories, plan = data.categories, RefitPlan.after(first, settings)
         second, categories = self._refit(plan, workers)
         if first is not None and second.model.n_rounds < plan.n_rounds:  # whoever ended it has a whole model so far
-            return first, first_categories
-        return plan.describe(second), categories
+            return scale(first), first_categories
+        return scale(plan.describe(second)), categories
 
     def _train(self, data: FitData, workers: Workers) -> tuple[TrainingRun, Settings]:
         """Train until early stopping, or for all rounds; what was left open in the settings is filled in."""
         stoppers = [] if self.stopping.patience is None else [early_stopping(self.stopping.patience)]
         binned = self._bin(data, workers)
         settings = settle(binned, self.settings, self.given.n_samples)
+        booster = self._make_booster(data, binned, settings, workers, self.resumption is not None)
         run = train(
-            make_booster(binned, settings, workers),
-            settings.n_estimators,
+            booster,
+            self._n_before + settings.n_estimators,
             data.eval_sets,
             self.metrics,
             [*stoppers, *self.callbacks],
             workers,
-            RunCheckpoints(self.classifier, data, self.settings, self.seed, self.resumption),
+            RunCheckpoints(self.classifier, data, self.settings, self.seed, self.resumption, before=self.before),
             keep_interrupted=self._keeps_interrupted,
+            total_weight=float(binned.weights.sum()),
         )
         warn_without_splits(run, binned, settings)
+        if self.classifier.calibration is not None and run.model.n_rounds > 0:
+            run = replace(run, temperature=find_temperature(run, data.eval_sets[0], workers))
         return run, settings
 
     def _refit(self, plan: RefitPlan, workers: Workers) -> tuple[TrainingRun, Categories]:
@@ -102,19 +113,60 @@ class Fit:
         settings = settle(binned, replace(self.settings, tree_shape=plan.tree_shape), self.given.n_samples)
         is_resumed = self.resumption is not None and self.resumption.refit_plan is not None
         run = train(
-            make_booster(binned, settings, workers),
+            self._make_booster(data, binned, settings, workers, is_resumed),
             plan.n_rounds,
             data.eval_sets,
             self.metrics,
             [callback for callback in self.callbacks if callback.in_refit],
             workers,
             RunCheckpoints(
-                self.classifier, data, self.settings, self.seed, self.resumption if is_resumed else None, plan
+                self.classifier,
+                data,
+                self.settings,
+                self.seed,
+                self.resumption if is_resumed else None,
+                plan,
+                before=self.before,
             ),
             keep_interrupted=self._keeps_interrupted,
+            total_weight=float(binned.weights.sum()),
             is_refit=True,
         )
         return run, data.categories
+
+    def _make_booster(
+        self, data: FitData, binned: TrainingData, settings: Settings, workers: Workers, is_resumed: bool
+    ) -> AnyBooster:
+        """Make the booster, and bring it and the evaluation sets to where the model before was.
+
+        A checkpoint that training is resumed from knows all of that.
+        """
+        if data.start is not None and self.before is None:
+            settings = replace(settings, start_scores="zero")
+        booster = make_booster(binned, settings, workers)
+        model, before = booster.model, self.before
+        if before is None and data.start is None:
+            return booster
+        bases: list[int] = []
+        if before is not None:
+            trees, n_rounds = before.model_.flat().first_rounds(before.best_iteration_), before.best_iteration_
+            model = TreeEnsemble.from_flat(model.n_classes, model.n_features, trees, before.model_.start_scores)
+            bases = before.base_classes_[:n_rounds].tolist()
+            booster.train_loss = before.train_loss_[:n_rounds].tolist()
+            for eval_set in data.eval_sets:
+                scores = model.raw_scores(eval_set.X, workers)
+                given = eval_set.given_scores
+                eval_set.given_scores = scores if given is None else scores + given
+        if is_resumed:
+            booster.model = model
+        else:
+            scores = model.raw_scores(data.X, workers)
+            booster.go_on_from(model, bases, scores if data.start is None else scores + data.start)
+        return booster
+
+    @property
+    def _n_before(self) -> int:
+        return 0 if self.before is None else self.before.best_iteration_
 
     @property
     def _keeps_interrupted(self) -> bool:
@@ -132,11 +184,11 @@ def warn_without_splits(run: TrainingRun, data: TrainingData, settings: Settings
     if trees.n_rounds == 0 or (trees.feature != LEAF).any() or run.train_loss[-1] <= _NO_LOSS * total:
         return
     least = 2 * settings.min_samples_leaf
-    if total * settings.subsample < least:
+    if data.n_samples * settings.subsample < least:
         share = "" if settings.subsample == 1.0 else f" of which {settings.subsample:g} are drawn for a round,"
         why = (
-            f"the samples have a total weight of {total:g} (their number if there are no weights),{share} but two "
-            f"leaves need {least:g}: set a smaller min_samples_leaf than {settings.min_samples_leaf:g}"
+            f"there are {data.n_samples} samples,{share} but two leaves need {least}: set a smaller min_samples_leaf "
+            f"than {settings.min_samples_leaf}"
         )
     elif data.columns.feature.size == 0:
         why = "all features are constant"
@@ -144,7 +196,7 @@ def warn_without_splits(run: TrainingRun, data: TrainingData, settings: Settings
         why = "all samples that have weight are of one class"
     else:
         why = (
-            "no split of a feature improves the loss and leaves enough samples on both sides (see min_samples_leaf and "
-            "min_child_weight)"
+            "no split of a feature improves the loss by enough and leaves enough samples on both sides (see "
+            "min_samples_leaf, min_child_weight and min_split_gain)"
         )
     warnings.warn(f"The model has no splits, and predicts the same for all samples: {why}.", stacklevel=5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -12,15 +13,16 @@ import numpy as np
 from abc_plugins.core.model.checkpoint import is_checkpoint, load_checkpoint
 from abc_plugins.core.model.ensemble import TreeEnsemble
 from abc_plugins.core.model.file import ModelFormatError, load, save
-from abc_plugins.core.runtime.arrays import AnyArray, Floats
-from abc_plugins.data.categories import Categories, check_categorical_features, no_categories
-from abc_plugins.training.refitting import check_best_score, check_evaluations
+from abc_plugins.core.runtime.arrays import AnyArray
+from abc_plugins.core.settings import check_interactions
+from abc_plugins.data.categories import Categories, check_categorical_features
+from abc_plugins.data.stored import KIND, best_iteration, check_kind, start_scores, stored_categories
+from abc_plugins.training.refitting import check_best_score, check_evaluations, check_temperature
 from abc_plugins.training.run import TrainingRun
 
 if TYPE_CHECKING:
     from abc_plugins.classifier import ABCBoostClassifier
 
-_KIND = "ABCBoostClassifier"
 _RETIRED_PARAMS = ("trim",)
 """Parameters of version 0.1.0 that are gone: files may name them, and are read without."""
 
@@ -42,6 +44,7 @@ def save_classifier(classifier: ABCBoostClassifier, path: str | os.PathLike[str]
         best_iteration=classifier.best_iteration_,
         best_score=classifier.best_score_,
         stopped_because=classifier.stopped_because_,
+        temperature=classifier.temperature_,
     )
     params = storable_params(classifier, stacklevel=3)
     header = make_header(params, classifier.classes_, names, classifier._categories, run)
@@ -53,7 +56,7 @@ def make_header(
 ) -> dict[str, Any]:
     """Header of the model file of a classifier."""
     return {
-        "kind": _KIND,
+        "kind": KIND,
         "params": params,
         "classes": classes,
         "n_features": len(categories.levels),
@@ -72,6 +75,7 @@ def make_header(
         "best_iteration": run.best_iteration,
         "best_score": run.best_score,
         "stopped_because": run.stopped_because,
+        "temperature": run.temperature,
     }
 
 
@@ -101,6 +105,7 @@ def load_classifier(cls: type[ABCBoostClassifier], path: str | os.PathLike[str])
         best_iteration=header["best_iteration"],
         best_score=header.get("best_score", {}),
         stopped_because=header.get("stopped_because", ""),
+        temperature=header.get("temperature", 1.0),
     )
     classifier._keep(run, header["classes"], header["feature_names"], stored_categories(header))
     return classifier
@@ -108,26 +113,15 @@ def load_classifier(cls: type[ABCBoostClassifier], path: str | os.PathLike[str])
 
 def current_params(params: Mapping[str, Any]) -> dict[str, Any]:
     """Stored parameters without those that an older version had; predictions do not depend on them."""
-    return {
+    current = {
         name: value
         for name, value in params.items()
         if name not in _RETIRED_PARAMS and value not in _RETIRED_VALUES.get(name, ())
     }
-
-
-def stored_categories(header: Mapping[str, Any]) -> Categories:
-    """The categories of a model; files of 0.1.0 have none."""
-    categories = no_categories(header["n_features"])
-    levels = list(categories.levels)
-    for entry in header.get("categories", ()):
-        levels[entry["feature"]] = entry["levels"]
-        categories.has_other[entry["feature"]] = entry["other"]
-    return Categories(tuple(levels), categories.has_other)
-
-
-def start_scores(header: Mapping[str, Any]) -> Floats:
-    """Scores before the first round; files of 0.1.0 do not name them, and start at zero."""
-    return np.array(header.get("start_scores", [0.0] * header["classes"].size), dtype=np.float64)
+    least = current.get("min_samples_leaf")
+    if isinstance(least, float) and 0.0 < least < math.inf:  # it was a weight before it counted rows
+        current["min_samples_leaf"] = math.ceil(least)
+    return current
 
 
 def storable_params(classifier: ABCBoostClassifier, stacklevel: int) -> dict[str, Any]:
@@ -135,6 +129,7 @@ def storable_params(classifier: ABCBoostClassifier, stacklevel: int) -> dict[str
     params = classifier.get_params()
     if params["categorical_features"] is not None:
         params["categorical_features"] = check_categorical_features(params["categorical_features"])  # plain values
+    params["interaction_constraints"] = check_interactions(params["interaction_constraints"])  # sets become lists
     live = {"eval_metric": not _is_plain_metric(params["eval_metric"]),
             "random_state": isinstance(params["random_state"], np.random.RandomState)}  # fmt: skip
     for name in (name for name, is_live in live.items() if is_live):
@@ -155,16 +150,14 @@ def check_classifier_header(header: Mapping[str, Any], n_rounds: int, known_para
     """Check the parts of the header that only this class uses."""
     expected = {"params": dict, "feature_names": list | None, "train_loss": list, "trees_grown": int,
                 "guarded_rounds": int, "evals_result": dict, "best_iteration": int}  # fmt: skip
-    if header.get("kind") != _KIND:
-        raise ModelFormatError(f"it holds a {header.get('kind')!r}, not a {_KIND}.")
+    check_kind(header)
     for name, kind in expected.items():
         if name not in header or not isinstance(header[name], kind) or isinstance(header[name], bool):
             raise ModelFormatError(f"{name} is missing or of the wrong kind.")
     unknown = sorted(str(name) for name in current_params(header["params"]) if name not in known_params)
     if unknown:
         raise ModelFormatError(f"it has unknown parameters: {', '.join(unknown)}; it may be from a newer version.")
-    if not min(1, n_rounds) <= header["best_iteration"] <= n_rounds:
-        raise ModelFormatError(f"best_iteration must be from 1 to {n_rounds}; got {header['best_iteration']}.")
+    best_iteration(header, n_rounds)
     for name in ("trees_grown", "guarded_rounds"):
         if header[name] < 0:
             raise ModelFormatError(f"{name} must not be negative.")
@@ -172,3 +165,4 @@ def check_classifier_header(header: Mapping[str, Any], n_rounds: int, known_para
         raise ModelFormatError("stopped_because must be text.")
     check_evaluations(header["evals_result"])
     check_best_score(header.get("best_score", {}))
+    check_temperature(header.get("temperature", 1.0))

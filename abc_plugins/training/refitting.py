@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -26,6 +27,8 @@ class RefitPlan:
         Why the first training ended.
     evals_result, best_score : dict
         Its metrics.
+    temperature : float
+        Found after it, see `calibration`.
     """
 
     n_rounds: int
@@ -33,6 +36,7 @@ class RefitPlan:
     stopped_because: str
     evals_result: Evaluations
     best_score: dict[str, dict[str, float]]
+    temperature: float
 
     @classmethod
     def after(cls, first: TrainingRun, settings: Settings) -> RefitPlan:
@@ -43,6 +47,7 @@ class RefitPlan:
             stopped_because=first.stopped_because,
             evals_result=first.evals_result,
             best_score=first.best_score,
+            temperature=first.temperature,
         )
 
     def describe(self, second: TrainingRun) -> TrainingRun:
@@ -51,6 +56,7 @@ class RefitPlan:
             second,
             evals_result=self.evals_result,
             best_score=self.best_score,
+            temperature=self.temperature,
             stopped_because=f"{self.stopped_because}; refitted on all rows for {self.n_rounds} rounds",
         )
 
@@ -75,9 +81,16 @@ class RefitPlan:
             raise ModelFormatError("refit must have a number of rounds and a shape of trees.")
         if not isinstance(values["stopped_because"], str):
             raise ModelFormatError("refit must say why the first training ended.")
+        check_temperature(values["temperature"])
         check_evaluations(values["evals_result"])
         check_best_score(values["best_score"])
         return cls(**values)
+
+
+def check_temperature(temperature: Any) -> None:
+    """Check that a temperature is a positive number."""
+    if type(temperature) is not float or not 0.0 < temperature < math.inf:
+        raise ModelFormatError("temperature must be a positive number.")
 
 
 def check_evaluations(evals_result: Any) -> None:

@@ -31,6 +31,7 @@ from abc_plugins.training.run import describe_run
 
 if TYPE_CHECKING:
     from abc_plugins.classifier import ABCBoostClassifier
+    from abc_plugins.fitted import FittedClassifier
 
 _EVAL_SCORES = "eval_scores_"
 _CHANGEABLE = ("n_estimators", "n_jobs", "verbose", "random_state", "class_weight", "on_interrupt")
@@ -75,9 +76,12 @@ class Resumption:
             for state in header["callbacks"]:
                 if not isinstance(state, list) or len(state) != 2 or not isinstance(state[0], str):
                     raise ModelFormatError("callbacks must be pairs of a name and a state.")
+            n_before = header.get("rounds_before", 0)
+            if type(n_before) is not int or not 0 <= n_before <= n_rounds:
+                raise ModelFormatError(f"rounds_before must be a number from 0 to {n_rounds}.")
             for values in (v for metrics in model_header["evals_result"].values() for v in metrics.values()):
-                if len(values) != n_rounds:
-                    raise ModelFormatError(f"evals_result must have a value for each of {n_rounds} rounds.")
+                if len(values) != n_rounds - n_before:
+                    raise ModelFormatError(f"evals_result must have a value for each of {n_rounds - n_before} rounds.")
         except ModelFormatError as error:
             raise self._invalid(error) from error
 
@@ -105,7 +109,7 @@ class Resumption:
 
     def check_rounds(self, n_estimators: int) -> None:
         """Refuse a checkpoint that has more rounds than wanted."""
-        n_rounds = len(self.checkpoint.model_header["base_classes"])
+        n_rounds = len(self.checkpoint.model_header["base_classes"]) - self.checkpoint.header.get("rounds_before", 0)
         if n_rounds > n_estimators:
             raise ValueError(
                 f"n_estimators must be at least the {n_rounds} rounds that {self.path} has done; got {n_estimators}."
@@ -135,7 +139,7 @@ class Resumption:
         """Check that the metrics so far are those that the next rounds will have."""
         found = {name: list(values) for name, values in self.checkpoint.model_header["evals_result"].items()}
         expected = {eval_set.name: [name for name, _ in metrics.evaluate(eval_set)] for eval_set in eval_sets}
-        if self.checkpoint.trees.n_rounds and found != expected:
+        if self.checkpoint.trees.n_rounds > self.checkpoint.header.get("rounds_before", 0) and found != expected:
             raise ModelFormatError(f"evals_result must have the metrics {expected}; it has {found}.")
 
     def restore_callbacks(self, context: RoundContext, hooks: CallbackList) -> None:
@@ -197,6 +201,8 @@ class RunCheckpoints:
     resumption : Resumption or None
     refit_plan : RefitPlan or None
         If this is the second training of a fit.
+    before : FittedClassifier or None
+        The model that the fit goes on from.
     """
 
     classifier: ABCBoostClassifier
@@ -205,6 +211,7 @@ class RunCheckpoints:
     seed: int
     resumption: Resumption | None = None
     refit_plan: RefitPlan | None = None
+    before: FittedClassifier | None = None
 
     def begin(self, context: RoundContext, metrics: Metrics, hooks: CallbackList) -> None:
         """Let callbacks write checkpoints of this training, and go to where the resumed one was."""
@@ -229,6 +236,7 @@ class RunCheckpoints:
                 "best_iteration": context.best_iteration,
                 "callbacks": [state for state in states if state[1] is not None],
                 "origin": self._origin,
+                "rounds_before": 0 if self.before is None else self.before.best_iteration_,
                 "refit": None if self.refit_plan is None else self.refit_plan.to_header(),
             },
             model_header=make_header(self._params, data.classes, data.names, data.categories, run),
@@ -268,12 +276,24 @@ class RunCheckpoints:
             "X": _digest_columns(data.X),
             "y": _digest(data.codes, repr(data.classes.tolist())),
             "the sample weights (with class_weight)": _digest(data.weights),
+            **self._origin_of_start,
             "the names of the evaluation sets": [eval_set.name for eval_set in self.data.eval_sets],
             **{
                 f"eval_set[{index}]": _digest(eval_set.codes, eval_set.weights.tobytes(), _digest_columns(eval_set.X))
                 for index, eval_set in enumerate(self.data.eval_sets)
             },
         }
+
+    @property
+    def _origin_of_start(self) -> dict[str, Any]:
+        """What training begins with, if that is not nothing."""
+        origin = {}
+        if self.before is not None:
+            trees = self.before.model_.flat().first_rounds(self.before.best_iteration_)
+            origin["the model before (init_model)"] = _digest(trees.values, trees.threshold.tobytes())
+        if self.data.start is not None:
+            origin["init_score"] = _digest(self.data.start)
+        return origin
 
 
 def _kind(callback: Callback) -> str:

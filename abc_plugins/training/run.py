@@ -38,6 +38,7 @@ class TrainingRun:
     best_iteration: int
     best_score: dict[str, dict[str, float]]
     stopped_because: str
+    temperature: float = 1.0
 
 
 def train(
@@ -50,14 +51,19 @@ def train(
     checkpoints: RunCheckpoints | None = None,
     keep_interrupted: bool = False,
     is_refit: bool = False,
+    total_weight: float = 1.0,
 ) -> TrainingRun:
     """Boost for up to `n_rounds` rounds.
 
     With `keep_interrupted` an interruption (Ctrl-C) after the first round ends the training with the rounds done so
-    far; else it is raised.
+    far; else it is raised. `total_weight` of the samples is for callbacks that tell mean losses.
     """
     context = RoundContext(
-        booster=booster, n_rounds=n_rounds, higher_is_better=metrics.higher_is_better, is_refit=is_refit
+        booster=booster,
+        n_rounds=n_rounds,
+        higher_is_better=metrics.higher_is_better,
+        is_refit=is_refit,
+        total_weight=total_weight,
     )
     hooks = CallbackList(callbacks)
     for eval_set in eval_sets:
@@ -65,7 +71,7 @@ def train(
     if checkpoints is not None:
         checkpoints.begin(context, metrics, hooks)
     started = time.perf_counter() - context.seconds
-    rounds_done = booster.model.n_rounds
+    rounds_done = context.n_rounds_done = booster.model.n_rounds
     hooks.before_training(context)
     if checkpoints is not None:
         checkpoints.restore_callbacks(context, hooks)
@@ -79,7 +85,7 @@ def train(
             for eval_set in eval_sets:
                 eval_set.add_round(trees, workers)
             _describe_round(context, booster, eval_sets, metrics, time.perf_counter() - started)
-            rounds_done = round_index + 1
+            rounds_done = context.n_rounds_done = round_index + 1
             if hooks.after_round(context):
                 context.stopped_because = context.stopped_because or BY_CALLBACK
                 break
@@ -111,9 +117,10 @@ def describe_run(context: RoundContext, rounds_done: int) -> TrainingRun:
         evals_result=context.evals_result,
         best_iteration=best_iteration,
         best_score={
-            name: {metric: values[best_iteration - 1] for metric, values in of_set.items()}
+            # The rounds of a model before have no metrics.
+            name: {metric: values[best_iteration - 1 - rounds_done] for metric, values in of_set.items()}
             for name, of_set in context.evals_result.items()
-            if best_iteration > 0
+            if rounds_done - best_iteration < len(next(iter(of_set.values()), []))
         },
         stopped_because=context.stopped_because or "",
     )

@@ -7,9 +7,9 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("abc_plugins.xgb needs XGBoost: pip install 'abc-plugins[xgb]'") from error
 
-from abc_plugins.xgb.callback import ABCBoost
 from abc_plugins.xgb.estimator import ABCXGBClassifier
 from abc_plugins.xgb.exporting import export
+from abc_plugins.xgb.live import ABCBoost
 from abc_plugins.xgb.stock import base_classes
 from abc_plugins.xgb.training import cv, train
 

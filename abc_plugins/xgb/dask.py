@@ -1,8 +1,8 @@
-"""ABC-Boost on a Dask cluster: xgboost.dask's API with an adaptive base class.
+"""xgboost.dask's API with directional trees, or with an adaptive base class.
 
 Every worker runs the same rounds on its own rows. Besides the histograms that XGBoost adds up over the workers, they
-add up the loss of every class and the trial losses of a search, so that all choose the same base class and grow the
-same trees. Workers need abc_plugins installed; whoever predicts with the booster does not.
+add up losses and the sums that leaf values are made of, so that all choose the same and grow the same trees. Workers
+need abc_plugins installed; whoever predicts with the booster does not.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from xgboost.dask import (
 )
 
 from abc_plugins.core.runtime.checks import fail
-from abc_plugins.xgb.callback import ABCBoost
 from abc_plugins.xgb.estimator import ABCEstimator
 from abc_plugins.xgb.evaluating import CustomMetric
-from abc_plugins.xgb.settings import LEAF_CLIP, check_params
+from abc_plugins.xgb.live import ABCBoost
+from abc_plugins.xgb.settings import check_params
 
 __all__ = ["ABCDaskXGBClassifier", "DaskDMatrix", "DaskQuantileDMatrix", "inplace_predict", "predict", "train"]
 
@@ -53,14 +53,9 @@ def train(
     callbacks: Sequence[TrainingCallback] | None = None,
     custom_metric: CustomMetric | None = None,
     coll_cfg: Config | None = None,
-    search: int | str = 2,
-    gap: int = 10,
-    warmup: int = 10,
-    leaf_clip: float | None = LEAF_CLIP,
-    leaf_values: str = "paper",
-    guard: bool = True,
+    **options: Any,
 ) -> Any:
-    """Train an ABC-Boost model on a Dask cluster; `xgboost.dask.train` with an adaptive base class.
+    """Train on a Dask cluster; a drop-in for `xgboost.dask.train`.
 
     Parameters
     ----------
@@ -72,7 +67,7 @@ def train(
         Training data; labels are class indices.
     num_boost_round, evals, early_stopping_rounds, xgb_model, verbose_eval, callbacks, custom_metric, coll_cfg
         As in `xgboost.dask.train`. Built-in metrics are those of all rows; early stopping rests on them.
-    search, gap, warmup, leaf_clip, leaf_values, guard
+    **options
         As in `abc_plugins.xgb.train`.
 
     Returns
@@ -81,7 +76,7 @@ def train(
         "booster", a stock xgboost.Booster, and "history", the evaluation metrics. An asynchronous client gives an
         awaitable of it.
     """
-    abc = ABCBoost(search=search, gap=gap, warmup=warmup, leaf_clip=leaf_clip, leaf_values=leaf_values, guard=guard)
+    abc = ABCBoost(**options).for_params(params)
     params = _with_objective(params)
     client = distributed.get_client() if client is None else client
     return _name_lost_workers(
@@ -117,7 +112,7 @@ class ABCDaskXGBClassifier(ABCEstimator, DaskXGBClassifier):
 
     Parameters
     ----------
-    search, gap, warmup, leaf_clip, leaf_values, guard
+    method, trees_per_round, search, gap, warmup, base_choice, leaf_reg_lambda, leaf_clip, leaf_values, guard
         As in `abc_plugins.xgb.train`.
     **kwargs
         All parameters of `xgboost.dask.DaskXGBClassifier`.

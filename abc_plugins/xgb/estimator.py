@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from xgboost import XGBClassifier
 
+from abc_plugins.core.options import LEAF_CLIP, BoostOptions
 from abc_plugins.core.runtime.arrays import AnyArray
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.data.fitcheck import check_fit_arguments
-from abc_plugins.xgb.callback import ABCBoost
-from abc_plugins.xgb.settings import LEAF_CLIP
+from abc_plugins.xgb.live import ABCBoost
 from abc_plugins.xgb.stock import base_classes
 
-OWN_PARAMETERS = ("search", "gap", "warmup", "leaf_clip", "leaf_values", "guard")
+OWN_PARAMETERS = BoostOptions.names()
 
 
 class ABCEstimator:
@@ -29,18 +29,26 @@ class ABCEstimator:
     def __init__(
         self,
         *,
-        search: int | str = 2,
-        gap: int = 10,
-        warmup: int = 10,
+        method: str = "directional",
+        trees_per_round: int | None = None,
+        search: int | str | None = None,
+        gap: int | None = None,
+        warmup: int | None = None,
+        base_choice: str = "worst",
+        leaf_reg_lambda: float = 0.1,
         leaf_clip: float | None = LEAF_CLIP,
         leaf_values: str = "paper",
         guard: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.method = method
+        self.trees_per_round = trees_per_round
         self.search = search
         self.gap = gap
         self.warmup = warmup
+        self.base_choice = base_choice
+        self.leaf_reg_lambda = leaf_reg_lambda
         self.leaf_clip = leaf_clip
         self.leaf_values = leaf_values
         self.guard = guard
@@ -69,7 +77,8 @@ class ABCEstimator:
         """Let XGBoost's `fit` find ABC-Boost among the callbacks."""
         if callable(self.objective):
             fail("objective", self.objective, "the name of an objective: ABC-Boost is one itself", TypeError)
-        abc = ABCBoost(**{name: getattr(self, name) for name in OWN_PARAMETERS})
+        named = {name: value for name, value in self.get_xgb_params().items() if value is not None}
+        abc = ABCBoost(**{name: getattr(self, name) for name in OWN_PARAMETERS}).for_params(named)
         given = self.callbacks
         self.callbacks = [abc, *(given or ())]
         try:
@@ -86,7 +95,7 @@ class ABCXGBClassifier(ABCEstimator, XGBClassifier):
 
     Parameters
     ----------
-    search, gap, warmup, leaf_clip, leaf_values, guard
+    method, trees_per_round, search, gap, warmup, base_choice, leaf_reg_lambda, leaf_clip, leaf_values, guard
         As in `abc_plugins.xgb.train`.
     **kwargs
         All parameters of `xgboost.XGBClassifier`.
@@ -103,7 +112,7 @@ class ABCXGBClassifier(ABCEstimator, XGBClassifier):
     >>> from sklearn.datasets import load_iris
     >>> from abc_plugins.xgb import ABCXGBClassifier
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = ABCXGBClassifier(n_estimators=15, warmup=5).fit(X, y)
+    >>> model = ABCXGBClassifier(n_estimators=15).fit(X, y)
     >>> model.score(X, y) > 0.95, len(model.base_classes_)
     (True, 15)
     """

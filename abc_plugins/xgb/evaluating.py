@@ -57,12 +57,17 @@ class Metrics:
         return shadow
 
 
-def custom_metric_line(metric: CustomMetric, sets: Sequence[Scored], *, output_margin: bool) -> str:
-    """Evaluate a user's metric, which gets probabilities of shape (n_samples, n_classes), or margins."""
+def custom_metric_line(
+    metric: CustomMetric, sets: Sequence[Scored], *, output_margin: bool, objective: str = "multi:softprob"
+) -> str:
+    """Evaluate a user's metric, which gets what the objective predicts: probabilities or labels; or margins."""
     line = ""
     for matrix, name, scores in sets:
         margins = np.ascontiguousarray(scores.T, dtype=np.float32)
-        result = metric(margins if output_margin else softmax(margins), matrix)
+        predicted = margins if output_margin else softmax(margins)
+        if objective == "multi:softmax" and not output_margin:
+            predicted = margins.argmax(axis=1).astype(np.float32)
+        result = metric(predicted, matrix)
         for metric_name, value in result if isinstance(result, list) else [result]:
             line += f"\t{name}-{metric_name}:{value:f}"
     return line

@@ -32,10 +32,10 @@ from abc_plugins.core.model.export_terms import (
     with_missing_left,
 )
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
-from abc_plugins.core.runtime.checks import fail
+from abc_plugins.core.runtime.checks import check_flag, check_path, fail
+from abc_plugins.xgb.format.ubjson import encode
 from abc_plugins.xgb.stock import extend_model, with_model
 from abc_plugins.xgb.trees import Document, TreeBytes, read_trees
-from abc_plugins.xgb.ubjson import encode
 from abc_plugins.xgb.xgboost_grower import read_model
 
 _NO_PARENT = 2147483647
@@ -43,7 +43,7 @@ _VECTOR_LEAVES_SINCE = (3, 2)
 
 
 def export(
-    model: Any, path: str | Path | None = None, *, vector_leaves: bool = False, n_rounds: int | None = None
+    model: Any, path: str | Path | None = None, *, vector_leaves: bool | None = None, n_rounds: int | None = None
 ) -> Booster:
     """Turn a native model into a stock XGBoost model.
 
@@ -57,11 +57,12 @@ def export(
         holds as JSON.
     path : str or Path, optional
         Also save the model: UBJSON for a name that ends in .ubj, JSON for .json.
-    vector_leaves : bool, default=False
-        False: every tree is written once for each class that it changes, twice for a tree with a base class, K times
-        for one along a direction, and everything that XGBoost does with trees works. True: every tree is written once,
-        with a vector of K values per leaf; predictions walk so many trees fewer, but XGBoost 3.2 explains no such
-        trees. Needs XGBoost 3.2.
+    vector_leaves : bool or None, default=None
+        True: every tree is written once, with a vector of K values per leaf. Needs XGBoost 3.2, which predicts with
+        such trees, but does not explain them (`pred_contribs`; `abc_plugins.explain` does). False: every tree is
+        written once for each class that it changes, twice for a tree with a base class, K times for one along a
+        direction, and everything that XGBoost does with trees works. None: vectors where trees change more than two
+        classes, if XGBoost has them.
     n_rounds : int, optional
         Rounds to export; by default those that the model predicts with.
 
@@ -70,8 +71,13 @@ def export(
     booster : xgboost.Booster
         With objective multi:softprob.
     """
+    path = check_path("path", path)
     ensemble = ensemble_of(model)
     rounds = first_rounds(model, n_rounds)
+    if vector_leaves is None:
+        is_wide = any(tree.classes.size > 2 for trees in rounds for tree in trees)
+        vector_leaves = is_wide and _xgboost_version() >= _VECTOR_LEAVES_SINCE
+    vector_leaves = check_flag("vector_leaves", vector_leaves)
     bases = bases_of(model, rounds)
     start = _empty_booster(ensemble, getattr(model, "feature_names_in_", None), vector_leaves=vector_leaves)
     attributes = {"base_classes": json.dumps(bases)}
@@ -90,12 +96,15 @@ def export(
     return booster
 
 
+def _xgboost_version() -> tuple[int, ...]:
+    return tuple(int(part) for part in xgboost.__version__.split(".")[:2])
+
+
 def _empty_booster(ensemble: TreeEnsemble, names: AnyArray | None, *, vector_leaves: bool) -> Booster:
     """Make a booster without trees that has the classes and features of the model."""
     params: dict[str, Any] = {"objective": "multi:softprob", "num_class": ensemble.n_classes, "base_score": 0.0}
     if vector_leaves:
-        version = tuple(int(part) for part in xgboost.__version__.split(".")[:2])
-        if version < _VECTOR_LEAVES_SINCE:
+        if _xgboost_version() < _VECTOR_LEAVES_SINCE:
             fail("vector_leaves", True, f"False with XGBoost {xgboost.__version__}: it keeps vector leaves differently")
         params["multi_strategy"] = "multi_output_tree"
     feature_names = None if names is None else [str(name) for name in names]

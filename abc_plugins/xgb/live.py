@@ -8,20 +8,24 @@ put together when it is needed.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
 from xgboost import Booster, DMatrix, collective
+from xgboost.callback import TrainingCallback
 
 from abc_plugins.core.driver import ABCScores
+from abc_plugins.core.losses import scores_of_masses
+from abc_plugins.core.options import BoostOptions
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.core.runtime.parallel import Workers
-from abc_plugins.core.schedule import BaseClassSchedule
+from abc_plugins.xgb.directional import DirectionalMaker, VectorRound
 from abc_plugins.xgb.evaluating import CustomMetric, Metrics, Scored, custom_metric_line
+from abc_plugins.xgb.internals import exchange_boosters
 from abc_plugins.xgb.rounds import Round, RoundMaker
-from abc_plugins.xgb.settings import ABCSettings, RoundSettings
+from abc_plugins.xgb.settings import RoundSettings, check_params, has_several_classes
 from abc_plugins.xgb.stock import StockRound, base_classes, extend_model, with_model
 from abc_plugins.xgb.trees import Document
 from abc_plugins.xgb.xgboost_grower import read_model
@@ -34,30 +38,32 @@ class LiveBooster(Booster):
     ----------
     start : Booster
         Has the user's parameters, and the trees of the model that is continued, if any.
-    settings : ABCSettings
+    options : BoostOptions
+    named : collection of str
+        The parameters of XGBoost that the user has set, as far as that is known.
     """
 
-    def __init__(self, start: Booster, settings: ABCSettings) -> None:
+    def __init__(self, start: Booster, options: BoostOptions, named: Container[str] = ()) -> None:
         self._stale = False
         super().__init__()
         self._start = start
-        self._settings = settings
-        self._round_settings = RoundSettings.of(start, settings)
+        self._options, self._named = options, named
+        self._round_settings = RoundSettings.of(start, options, named)
+        self._starts_from_priors = False
         if start.num_boosted_rounds() == 0 and _starts_from_average(start):
             start.set_param("base_score", 0.0)
-        self._schedule = BaseClassSchedule(
-            self._round_settings.n_classes, search=settings.search, gap=settings.gap, warmup=settings.warmup
-        )
-        for base in base_classes(start):
-            self._schedule.record(base)
+            self._starts_from_priors = options.is_directional
+        self._start_bases = base_classes(start)
+        if not options.is_directional:
+            options.base_schedule(self._n_classes)  # refuses a search over more classes than there are
         self._document: Document = read_model(start)
         self._attributes: dict[str, str] = start.attributes()
         self._rounds: list[StockRound] = []
         self._metrics = Metrics(self._round_settings.metric_params, self._round_settings.n_classes)
         self._workers = Workers(self._round_settings.n_threads)
-        self._training: RoundMaker | None = None
+        self._training: RoundMaker | DirectionalMaker | None = None
         self._evaluated: dict[int, _EvaluatedScores] = {}
-        self._last: Round | None = None
+        self._last: Round | VectorRound | None = None
         self._stale = True
 
     # The C model behind the inherited methods is brought up to date when one of them asks for it.
@@ -86,8 +92,9 @@ class LiveBooster(Booster):
 
     def to_stock(self) -> Booster:
         """Put the rounds so far together as a stock booster with the parameters of the run."""
-        guarded = 0 if self._training is None else self._training.guarded_rounds
-        own = {"base_classes": json.dumps(self._schedule.bases), "guarded_rounds": str(guarded)}
+        maker = self._training
+        guarded, bases = (0, self._start_bases) if maker is None else (maker.guarded_rounds, maker.bases)
+        own = {"base_classes": json.dumps(bases), "guarded_rounds": str(guarded)}
         attributes = self._attributes | own
         rounds = [stock_round.scalar_trees() for stock_round in self._rounds]
         return with_model(self._start, extend_model(self._document, rounds, attributes))
@@ -122,14 +129,17 @@ class LiveBooster(Booster):
         """Evaluate all metrics on all sets at the current scores."""
         sets: list[Scored] = [(matrix, name, self._scores_of(matrix)) for matrix, name in evals]
         line = self._metrics.evaluate(sets, iteration)
-        return line if feval is None else line + custom_metric_line(feval, sets, output_margin=output_margin)
+        if feval is None:
+            return line
+        objective = self._round_settings.metric_params["objective"]
+        return line + custom_metric_line(feval, sets, output_margin=output_margin, objective=objective)
 
     def set_param(self, params: Any, value: str | None = None) -> None:
         """Change parameters from the next round on."""
         if not hasattr(self, "_start"):  # Booster.__init__ sets the parameters it was given: none
             return
         self._start.set_param(params, value)
-        self._round_settings = RoundSettings.of(self._start, self._settings)
+        self._round_settings = RoundSettings.of(self._start, self._options, self._named)
         self._stale = True
 
     def set_attr(self, **kwargs: Any) -> None:
@@ -151,28 +161,51 @@ class LiveBooster(Booster):
 
     def num_boosted_rounds(self) -> int:
         """Count the rounds."""
-        return len(self._schedule.bases)
+        return len(self._start_bases) + len(self._rounds)
 
-    def _maker(self, matrix: DMatrix) -> RoundMaker:
+    @property
+    def _n_classes(self) -> int:
+        return self._round_settings.n_classes
+
+    def _maker(self, matrix: DMatrix) -> RoundMaker | DirectionalMaker:
         if self._training is None:
-            weights = matrix.get_weight()
-            scores = ABCScores(
-                _labels(matrix, self._schedule.n_classes),
-                weights if weights.size else None,
-                self._start_margins(matrix),
-                self._schedule,
-                self._workers,
-                reduce_sums,
-            )
-            self._training = RoundMaker(matrix, scores, self._settings)
+            self._training = self._directional_maker(matrix) if self._options.is_directional else self._pairs(matrix)
         if self._training.matrix is not matrix:
             fail("dtrain", "another DMatrix", "the one of the rounds before")
         return self._training
 
+    def _pairs(self, matrix: DMatrix) -> RoundMaker:
+        schedule = self._options.base_schedule(self._n_classes)
+        for base in self._start_bases:
+            schedule.record(base)
+        labels, weights = _labels_and_weights(matrix, self._n_classes)
+        margins = self._start_margins(matrix)
+        state = ABCScores(labels, weights, margins, schedule, self._workers, reduce_sums)
+        return RoundMaker(matrix, state, self._options)
+
+    def _directional_maker(self, matrix: DMatrix) -> DirectionalMaker:
+        labels, weights = _labels_and_weights(matrix, self._n_classes)
+        start = np.zeros(self._n_classes)
+        if self._starts_from_priors and matrix.get_base_margin().size == 0:
+            masses = np.bincount(labels, weights=weights, minlength=self._n_classes).astype(np.float64)
+            start = scores_of_masses(reduce_sums(masses), 1.0).astype(np.float32).astype(np.float64)
+        return DirectionalMaker(
+            matrix,
+            labels,
+            weights,
+            self._start_margins(matrix),
+            start,
+            self._start_bases,
+            self._options,
+            self._round_settings,
+            self._workers,
+            reduce_sums,
+        )
+
     def _scores_of(self, matrix: DMatrix) -> Floats:
         """Scores of any matrix, shape (n_classes, n_samples); a matrix seen in the round before costs one round."""
         if self._training is not None and matrix is self._training.matrix:
-            return self._training.scores.scores
+            return self._training.scores
         n_rounds = len(self._rounds)
         seen = self._evaluated.get(id(matrix))
         if seen is None and n_rounds == 1:
@@ -188,7 +221,7 @@ class LiveBooster(Booster):
 
     def _start_margins(self, matrix: DMatrix) -> Floats:
         margins = self._start.predict(matrix, output_margin=True, strict_shape=True)
-        return margins.reshape(matrix.num_row(), self._schedule.n_classes).T.astype(np.float64)
+        return margins.reshape(matrix.num_row(), self._n_classes).T.astype(np.float64)
 
 
 class _EvaluatedScores:
@@ -213,8 +246,8 @@ def _starts_from_average(booster: Booster) -> bool:
     return bool(int(config["learner"]["learner_model_param"].get("boost_from_average", 0)))
 
 
-def _labels(matrix: DMatrix, n_classes: int) -> AnyArray:
-    """Class indices of the rows. All workers of a cluster fail together, so that none waits for the others."""
+def _labels_and_weights(matrix: DMatrix, n_classes: int) -> tuple[AnyArray, Floats]:
+    """Class indices and weights of the rows. All workers of a cluster fail together: none waits for the others."""
     labels, weights = matrix.get_label(), matrix.get_weight()
     if reduce_sums(np.array([matrix.num_row() if weights.size == 0 else weights.sum()], dtype=np.float64))[0] <= 0:
         fail("weight", "only zeros", "not 0 everywhere")
@@ -223,4 +256,47 @@ def _labels(matrix: DMatrix, n_classes: int) -> AnyArray:
     if reduce_sums(np.array([bad.size + missing], dtype=np.float64))[0] > 0:
         value = "no label for some row" if missing else (bad[0] if bad.size else "another value on another worker")
         fail("label", value, f"a class index from 0 to num_class - 1 = {n_classes - 1} for every row")
-    return labels.astype(np.int32)
+    return labels.astype(np.int32), weights.astype(np.float64) if weights.size else np.ones(labels.size)
+
+
+class ABCBoost(TrainingCallback):
+    """Train directional trees, or with an adaptive base class, wherever XGBoost takes callbacks.
+
+    `abc_plugins.xgb.train`, `cv`, the estimators and the Dask versions all use it; in `xgboost.train`,
+    `xgboost.spark` or code of your own it can be given directly. Put it first in the list of callbacks. Objectives
+    for two classes are left to XGBoost.
+
+    Parameters
+    ----------
+    **options
+        See `abc_plugins.core.options.BoostOptions`: method, trees_per_round, search, gap, warmup, base_choice,
+        leaf_reg_lambda, leaf_clip, leaf_values, guard.
+
+    Examples
+    --------
+    >>> import numpy as np, xgboost
+    >>> from abc_plugins.xgb import ABCBoost
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> data = xgboost.DMatrix(X, (X[:, 0] > 0).astype(int) + (X[:, 1] > 0))
+    >>> params = {"objective": "multi:softprob", "num_class": 3}
+    >>> booster = xgboost.train(params, data, 5, callbacks=[ABCBoost()])
+    >>> type(booster).__name__, booster.num_boosted_rounds()
+    ('Booster', 5)
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.options = BoostOptions.of(options)
+        self._named: frozenset[str] = frozenset()
+
+    def for_params(self, params: Any) -> ABCBoost:
+        """Note which of XGBoost's parameters the user has set: for others directional trees may have own defaults."""
+        self._named = frozenset(check_params(params))
+        return self
+
+    def before_training(self, model: Any) -> Any:
+        """Let a `LiveBooster` take the place of XGBoost's booster, or of the booster of every fold."""
+        return exchange_boosters(model, self._live)
+
+    def _live(self, booster: Booster) -> Booster:
+        return LiveBooster(booster, self.options, self._named) if has_several_classes(booster) else booster

@@ -1,8 +1,7 @@
-"""One round of ABC-Boost: grow, choose the base, set the leaf values, take as much of the step as helps."""
+"""One round of pairs: grow, choose the base, set the leaf values, take as much of the step as helps."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,16 +9,16 @@ import numpy as np
 from xgboost import DMatrix
 
 from abc_plugins.core.additions import LeafFinder, add_trees
-from abc_plugins.core.driver import ABCScores, LeafStep
-from abc_plugins.core.pairs import Pair, base_pairs, classic_pairs, pairs_of_base, search_pairs
+from abc_plugins.core.driver import ABCScores
+from abc_plugins.core.leaves import LeafRules
+from abc_plugins.core.options import BoostOptions
+from abc_plugins.core.pairs import Pair, distinct_pairs, pairs_of_base
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.schedule import CLASSIC, RoundPlan
-from abc_plugins.xgb.settings import ABCSettings, RoundSettings
+from abc_plugins.xgb.settings import RoundSettings
 from abc_plugins.xgb.stock import StockRound
 from abc_plugins.xgb.trees import TreeBytes
 from abc_plugins.xgb.xgboost_grower import GrownTrees, XGBoostGrower
-
-_logger = logging.getLogger("abc_plugins")
 
 
 @dataclass(frozen=True)
@@ -56,26 +55,38 @@ class Step:
     base : int
         The base class, or `CLASSIC`.
     grown : GrownTrees
+    all_pairs : list of (plus, minus)
+        Classes of the grown trees.
     rows : list of int
         Which of the grown trees belong to the step.
+    added : array of shape (n_trees, n_samples)
+        What the trees add to the training samples: those in `rows` if leaf values are renewed, else all.
     renewed : RenewedLeaves or None
     """
 
     base: int
     grown: GrownTrees
+    all_pairs: list[Pair]
     rows: list[int]
+    added: AnyArray
     renewed: RenewedLeaves | None = None
 
     @property
     def pairs(self) -> list[Pair]:
-        """Classes of the trees of the step."""
-        return [self.grown.pairs[row] for row in self.rows]
+        """Classes of the trees in `added`."""
+        return self.all_pairs if self.renewed is None else [self.all_pairs[row] for row in self.rows]
 
-    def additions(self, grown_additions: AnyArray) -> tuple[AnyArray, list[Pair], Sequence[int]]:
-        """Return what the step adds: additions, the pairs of their rows, and the rows that count."""
+    @property
+    def used(self) -> Sequence[int]:
+        """Which of the trees in `added` belong to the step."""
+        return self.rows if self.renewed is None else range(len(self.rows))
+
+    def additions(self, matrix: DMatrix) -> AnyArray:
+        """Compute what the trees add to other samples, as `added`."""
+        additions = self.grown.additions(matrix)
         if self.renewed is None:
-            return grown_additions, self.grown.pairs, self.rows
-        return self.renewed.additions([grown_additions[row] for row in self.rows]), self.pairs, range(len(self.rows))
+            return additions
+        return self.renewed.additions([additions[row] for row in self.rows])
 
 
 @dataclass(frozen=True)
@@ -92,8 +103,7 @@ class Round:
 
     def add_to(self, scores: Floats, matrix: DMatrix) -> None:
         """Add the round to scores of other samples, shape (n_classes, n_samples)."""
-        additions, pairs, rows = self.step.additions(self.grown.additions(matrix))
-        add_trees(scores, pairs, additions, rows, self.factor)
+        add_trees(scores, self.step.pairs, self.step.additions(matrix), self.step.used, self.factor)
 
     def to_stock(self) -> StockRound:
         """Return the trees with the values that were taken."""
@@ -103,7 +113,7 @@ class Round:
                 final = tree if self.step.renewed is None else self.step.renewed.tree(position, tree)
                 if self.factor != 1.0:
                     final = final.with_leaf_values(self.factor * final.values())
-                tagged.append((self.grown.pairs[row], final))
+                tagged.append((self.step.all_pairs[row], final))
         return StockRound(tagged)
 
 
@@ -113,95 +123,86 @@ class RoundMaker:
     Parameters
     ----------
     matrix : DMatrix
-    scores : ABCScores
-    settings : ABCSettings
-
-    Attributes
-    ----------
-    guarded_rounds : int
-        Rounds whose step the guard shortened or replaced.
+    state : ABCScores
+    options : BoostOptions
     """
 
-    def __init__(self, matrix: DMatrix, scores: ABCScores, settings: ABCSettings) -> None:
+    def __init__(self, matrix: DMatrix, state: ABCScores, options: BoostOptions) -> None:
         self.matrix = matrix
-        self.scores = scores
+        self._state = state
         self._grower = XGBoostGrower(matrix)
-        self._renews = settings.leaf_values == "sequential"
-        self._guard = settings.guard
-        self.guarded_rounds = 0
+        self._options = options
+
+    @property
+    def scores(self) -> Floats:
+        """Scores of the training samples, shape (n_classes, n_samples)."""
+        return self._state.scores
+
+    @property
+    def guarded_rounds(self) -> int:
+        """Rounds whose step the guard shortened or replaced."""
+        return self._state.guarded_rounds
+
+    @property
+    def bases(self) -> tuple[int, ...]:
+        """The base class of every round, those of a continued model included."""
+        return self._state.schedule.bases
 
     def make(self, settings: RoundSettings, iteration: int) -> Round:
         """Do one round and record it."""
-        plan = self.scores.plan()
-        grown, additions = self._grow(settings, _pairs_to_grow(plan.candidates, self.scores.n_classes), iteration)
-        step = self._best_step(plan, grown, additions, settings.leaf_step)
-        factor = self._guarded_factor(step, additions)
+        state = self._state
+        plan = state.plan()
+        step = self._best_step(plan, settings, iteration)
+        factor = self._guarded_factor(step)
         replaced = factor == 0.0 and step.base != CLASSIC
         if replaced:
             # No part of the step helped: a classic round in its place.
-            grown, additions = self._grow(settings, classic_pairs(self.scores.n_classes), iteration)
-            step = self._step(CLASSIC, grown, additions, settings.leaf_step)
-            factor = self._guarded_factor(step, additions)
+            step = self._best_step(RoundPlan((), centre=False), settings, iteration)
+            factor = self._guarded_factor(step)
         if factor < 1.0 or replaced:
-            self._count_guarded_round()
+            state.count_guarded_round()
         if factor > 0.0:
-            self.scores.accept(step.base)
+            state.accept(step.base)
         else:
-            self.scores.skip(step.base)
+            state.skip(step.base)
         return Round(step, factor)
 
-    def _count_guarded_round(self) -> None:
-        if self.guarded_rounds == 0:
-            _logger.info(
-                "Round %d would have raised the training loss: the guard shortened its step. Further rounds are only "
-                "counted.",
-                len(self.scores.schedule.bases) + 1,
-            )
-        self.guarded_rounds += 1
-
-    def _grow(self, settings: RoundSettings, pairs: list[Pair], iteration: int) -> tuple[GrownTrees, AnyArray]:
-        grown = self._grower.grow(settings.tree_params, self.scores, pairs, iteration)
-        return grown, grown.additions(self.matrix)
-
-    def _best_step(self, plan: RoundPlan, grown: GrownTrees, additions: AnyArray, leaf_step: LeafStep) -> Step:
-        """Choose the base by the training loss that each candidate's step would lead to."""
-        steps = [self._step(base, grown, additions, leaf_step) for base in plan.candidates or (CLASSIC,)]
+    def _best_step(self, plan: RoundPlan, settings: RoundSettings, iteration: int) -> Step:
+        """Grow the trees of a plan; choose the base by the training loss that each candidate's step would lead to."""
+        state = self._state
+        pairs = distinct_pairs(plan, state.n_classes)
+        grown = self._grower.grow(
+            settings.tree_params, len(pairs), lambda g, h: state.gradients(pairs, g, h), iteration
+        )
+        additions = grown.additions(self.matrix)
+        steps = [
+            self._step(base, grown, pairs, additions, settings.leaf_rules) for base in plan.candidates or [CLASSIC]
+        ]
         if len(steps) == 1:
             return steps[0]
-        losses = []
-        for step in steps:
-            added, pairs, rows = step.additions(additions)
-            losses.append(self.scores.trial_loss(pairs, added, rows))
-        return steps[plan.candidates.index(self.scores.choose_base(plan, losses))]
+        losses = [state.trial_loss(step.pairs, step.added, step.used) for step in steps]
+        return steps[plan.candidates.index(state.choose_base(plan, losses))]
 
-    def _step(self, base: int, grown: GrownTrees, additions: AnyArray, leaf_step: LeafStep) -> Step:
-        if base == CLASSIC:
-            return Step(base, grown, list(range(len(grown.pairs))))
-        rows = pairs_of_base(grown.pairs, base)
-        if not self._renews:
-            return Step(base, grown, rows)
-        pairs = [grown.pairs[row] for row in rows]
-        finders = [_leaf_finder(grown.trees[row][0]) for row in rows]
-        leaf_ids = _leaf_ids(finders, [additions[row] for row in rows])
+    def _step(self, base: int, grown: GrownTrees, all_pairs: list[Pair], additions: AnyArray, rules: LeafRules) -> Step:
+        rows = list(range(len(all_pairs))) if base == CLASSIC else pairs_of_base(all_pairs, base)
+        if self._options.leaf_values == "paper":
+            return Step(base, grown, all_pairs, rows, additions)
+        pairs = [all_pairs[row] for row in rows]
+        finders = [leaf_finder(grown.trees[row][0]) for row in rows]
+        grown_additions = [additions[row] for row in rows]
+        leaf_ids = _leaf_ids(finders, grown_additions)
         n_leaves = 1 + max(int(finder.group.max()) for finder in finders)
-        values = self.scores.renewed_values(pairs, range(len(pairs)), leaf_ids, n_leaves, leaf_step)
+        values = self._state.renewed_values(pairs, range(len(pairs)), leaf_ids, n_leaves, rules)
         # Trees keep their values in float32: so do the scores.
-        return Step(base, grown, rows, RenewedLeaves(finders, values.astype(np.float32).astype(np.float64)))
+        renewed = RenewedLeaves(finders, values.astype(np.float32).astype(np.float64))
+        return Step(base, grown, all_pairs, rows, renewed.additions(grown_additions), renewed)
 
-    def _guarded_factor(self, step: Step, additions: AnyArray) -> float:
-        added, pairs, rows = step.additions(additions)
-        return self.scores.guarded_factor(pairs, added, rows, guard=self._guard)
-
-
-def _pairs_to_grow(candidates: Sequence[int], n_classes: int) -> list[Pair]:
-    if not candidates:
-        return classic_pairs(n_classes)
-    if len(candidates) == 1:
-        return base_pairs(candidates[0], n_classes)
-    return search_pairs(candidates, n_classes)
+    def _guarded_factor(self, step: Step) -> float:
+        return self._state.guarded_factor(step.pairs, step.added, step.used, guard=self._options.guard)
 
 
-def _leaf_finder(tree: TreeBytes) -> LeafFinder:
+def leaf_finder(tree: TreeBytes) -> LeafFinder:
+    """Tell the leaves of a tree apart by their values."""
     return LeafFinder(tree.values()[tree.is_leaf()].astype(np.float64))
 
 

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from xgboost import Booster
 
-from abc_plugins.core.driver import LeafStep
-from abc_plugins.core.runtime.checks import check_choice, check_integer, check_real, fail
+from abc_plugins.core.leaves import UNLIMITED, LeafRules
+from abc_plugins.core.options import BoostOptions
+from abc_plugins.core.runtime.checks import fail
 from abc_plugins.core.runtime.parallel import resolve_n_jobs
-from abc_plugins.core.schedule import check_search
-
-LEAF_CLIP = 4.0
-"""Default bound of a leaf value before shrinkage. Without one, scores of the base class run away on many classes."""
-
-LEAF_VALUES = ("paper", "sequential")
 
 _REFUSED_BOOSTERS = {
     "gblinear": "a linear model has no trees to share between a class and the base class",
@@ -26,43 +20,12 @@ _REFUSED_BOOSTERS = {
 }
 
 
-@dataclass(frozen=True)
-class ABCSettings:
-    """The arguments that ABC-Boost adds to XGBoost's own, checked.
+_STOCK_CHILD_WEIGHT, _CHILD_WEIGHT = 1.0, 0.0
+"""XGBoost's default of min_child_weight, and that of directional trees: the curvature along a direction vanishes as
+samples become certain, and late trees would not grow."""
 
-    Parameters
-    ----------
-    search : int or "all", default=2
-        s: classes tried as base in a search, those with the largest training loss.
-    gap : int, default=10
-        g: rounds that keep the base after a search.
-    warmup : int, default=10
-        w: classic rounds at the start.
-    leaf_clip : float or None, default=4.0
-        Largest leaf value before shrinkage; None is no limit. It is XGBoost's `max_delta_step`, and that parameter
-        stands where it is given.
-    leaf_values : "paper" or "sequential", default="paper"
-        "sequential" renews the leaf values of a round tree by tree, each from the scores that the trees before left.
-    guard : bool, default=True
-        Halve the step of a round until the training loss does not rise.
-    """
-
-    search: int | str = 2
-    gap: int = 10
-    warmup: int = 10
-    leaf_clip: float | None = LEAF_CLIP
-    leaf_values: str = "paper"
-    guard: bool = True
-
-    def __post_init__(self) -> None:
-        check_search(self.search, None)
-        check_integer("gap", self.gap, minimum=0)
-        check_integer("warmup", self.warmup, minimum=0)
-        if self.leaf_clip is not None:
-            check_real("leaf_clip", self.leaf_clip, above=0.0, allowed="a number larger than 0, or None for no clip")
-        check_choice("leaf_values", self.leaf_values, LEAF_VALUES)
-        if not isinstance(self.guard, bool):
-            fail("guard", self.guard, "True or False", TypeError)
+_MOST_LEAVES = 65535
+"""Leaf numbers fit into 16 bits."""
 
 
 @dataclass(frozen=True)
@@ -77,20 +40,28 @@ class RoundSettings:
         Parameters of tree growth and of the device.
     metric_params : dict
         Parameters of the evaluation metrics.
-    leaf_step : LeafStep
-        How leaf values are renewed.
+    leaf_rules : LeafRules
+        How leaf values are made, for a tree with a base class.
+    max_leaves : int
+        No tree has more leaves.
+    seed : int
     n_threads : int
     """
 
     n_classes: int
     tree_params: dict[str, Any]
     metric_params: dict[str, Any]
-    leaf_step: LeafStep
+    leaf_rules: LeafRules
+    max_leaves: int
+    seed: int
     n_threads: int
 
     @classmethod
-    def of(cls, booster: Booster, options: ABCSettings) -> RoundSettings:
-        """Read the settings of a booster as XGBoost itself understood them; refuse what cannot be right."""
+    def of(cls, booster: Booster, options: BoostOptions, named: Container[str] = ()) -> RoundSettings:
+        """Read the settings of a booster as XGBoost itself understood them; refuse what cannot be right.
+
+        `named` are the parameters that the user has set, as far as that is known: those are not ours to change.
+        """
         learner = json.loads(booster.save_config())["learner"]
         _refuse(learner)
         generic, gradient_booster = learner["generic_param"], learner["gradient_booster"]
@@ -98,8 +69,11 @@ class RoundSettings:
         n_classes = int(learner["learner_model_param"]["num_class"])
         tree = gradient_booster["tree_train_param"]
         clip = float(tree["max_delta_step"]) or options.leaf_clip or 0.0
-        if options.leaf_values == "paper":  # otherwise the clip is for the renewed values
-            tree = tree | {"max_delta_step": clip}
+        keeps_values = not options.is_directional and options.leaf_values == "paper"
+        tree = tree | {"max_delta_step": clip if keeps_values else 0.0}  # otherwise the clip is for our leaf values
+        is_stock = "min_child_weight" not in named and float(tree["min_child_weight"]) == _STOCK_CHILD_WEIGHT
+        if options.is_directional and is_stock:
+            tree = tree | {"min_child_weight": _CHILD_WEIGHT}
         growth = gradient_booster["gbtree_train_param"]
         names = ("tree_method", "updater") if gradient_booster.get("specified_updater") else ("tree_method",)
         updaters: dict[str, Any] = {}
@@ -122,10 +96,30 @@ class RoundSettings:
             "disable_default_eval_metric": learner["learner_train_param"]["disable_default_eval_metric"],
         }
         threads = int(generic.get("nthread", 0))
-        leaf_step = LeafStep(float(tree["eta"]), clip or math.inf, float(tree["alpha"]), float(tree["lambda"]))
-        if options.leaf_values == "sequential" and int(tree_params["num_parallel_tree"]) > 1:
-            fail("leaf_values", "sequential", "'paper' with num_parallel_tree > 1: trees of a class grow side by side")
-        return cls(n_classes, tree_params, metric_params, leaf_step, resolve_n_jobs(threads if threads > 0 else None))
+        _check_parallel_trees(int(tree_params["num_parallel_tree"]), options)
+        return cls(
+            n_classes,
+            tree_params,
+            metric_params,
+            LeafRules(1.0, float(tree["lambda"]), clip or UNLIMITED, float(tree["eta"]), float(tree["alpha"])),
+            _max_leaves(tree),
+            int(generic["seed"]),
+            resolve_n_jobs(threads if threads > 0 else None),
+        )
+
+
+def _check_parallel_trees(n_trees: int, options: BoostOptions) -> None:
+    if n_trees > 1 and options.is_directional:
+        fail("num_parallel_tree", n_trees, "1 with method='directional'; trees_per_round grows trees side by side")
+    if n_trees > 1 and options.leaf_values == "sequential":
+        fail("leaf_values", "sequential", "'paper' with num_parallel_tree > 1: trees of a class grow side by side")
+
+
+def _max_leaves(tree: Mapping[str, Any]) -> int:
+    """Bound of the leaves of a tree; a parameter of 0 is no limit."""
+    depth, leaves = int(tree["max_depth"]), int(tree["max_leaves"])
+    by_depth = _MOST_LEAVES if depth == 0 or depth >= _MOST_LEAVES.bit_length() else 2**depth
+    return min(by_depth, leaves or _MOST_LEAVES)
 
 
 def check_params(params: Any) -> dict[str, Any]:
@@ -137,7 +131,7 @@ def check_params(params: Any) -> dict[str, Any]:
     return dict(params)
 
 
-def adaptive_base_makes_sense(booster: Booster) -> bool:
+def has_several_classes(booster: Booster) -> bool:
     """Whether the objective is softmax over more than two classes; objectives that are no classification fail."""
     learner = json.loads(booster.save_config())["learner"]
     objective = learner["objective"]["name"]
@@ -155,7 +149,7 @@ def _refuse(learner: Mapping[str, Any]) -> None:
         fail("booster", booster, f"'gbtree': {_REFUSED_BOOSTERS[booster]}")
     strategy = learner["learner_train_param"]["multi_strategy"]
     if strategy != "one_output_per_tree":
-        fail("multi_strategy", strategy, "'one_output_per_tree': a tree of ABC-Boost belongs to one pair of classes")
+        fail("multi_strategy", strategy, "'one_output_per_tree': models have a tree for each class that a tree changes")
     updater = learner["gradient_booster"]["gbtree_train_param"].get("updater", "")
     if updater and not any(name.startswith("grow_") for name in updater.split(",")):
         fail("updater", updater, "one that grows trees: those of other rounds cannot be changed on their own")
@@ -164,5 +158,5 @@ def _refuse(learner: Mapping[str, Any]) -> None:
         fail(
             "monotone_constraints",
             constraints,
-            "left out for more than two classes: what a tree adds to one class it takes from the base class",
+            "left out for more than two classes: what a tree adds to one class it takes from others",
         )

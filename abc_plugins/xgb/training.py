@@ -1,4 +1,4 @@
-"""`train` and `cv` with the signatures of xgboost's own, and the schedule of the base class."""
+"""`train` and `cv` with the signatures of xgboost's own, and options of ours."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from xgboost import Booster, DMatrix
 from xgboost.callback import TrainingCallback
 
 from abc_plugins.core.runtime.checks import check_integer, fail
-from abc_plugins.xgb.callback import ABCBoost
 from abc_plugins.xgb.evaluating import CustomMetric
-from abc_plugins.xgb.settings import LEAF_CLIP, check_params
+from abc_plugins.xgb.live import ABCBoost
+from abc_plugins.xgb.settings import check_params
 
 
 def train(
@@ -29,14 +29,9 @@ def train(
     xgb_model: str | os.PathLike[str] | Booster | bytearray | None = None,
     callbacks: Sequence[TrainingCallback] | None = None,
     custom_metric: CustomMetric | None = None,
-    search: int | str = 2,
-    gap: int = 10,
-    warmup: int = 10,
-    leaf_clip: float | None = LEAF_CLIP,
-    leaf_values: str = "paper",
-    guard: bool = True,
+    **options: Any,
 ) -> Booster:
-    """Train an ABC-Boost model with XGBoost; `xgboost.train` with an adaptive base class.
+    """Train a multi-class model on XGBoost's trees; a drop-in for `xgboost.train`.
 
     Parameters
     ----------
@@ -49,25 +44,15 @@ def train(
         As in `xgboost.train`. A model to continue may be a stock one or an ABC one; its rounds count.
     custom_metric : callable, optional
         As in `xgboost.train` with a built-in objective: it is given probabilities.
-    search : int or "all", default=2
-        s: classes tried as base in a search, those with the largest training loss.
-    gap : int, default=10
-        g: rounds that keep the base after a search.
-    warmup : int, default=10
-        w: classic rounds at the start.
-    leaf_clip : float or None, default=4.0
-        Largest leaf value before shrinkage, None for no limit; `max_delta_step` stands where it is given.
-    leaf_values : "paper" or "sequential", default="paper"
-        "sequential" renews the leaf values of a round tree by tree, each from the scores that the trees before left.
-    guard : bool, default=True
-        Halve the step of a round until the training loss does not rise.
+    **options
+        What XGBoost does not have: see `abc_plugins.core.options.BoostOptions`.
 
     Returns
     -------
     booster : xgboost.Booster
         A stock model, which needs no abc_plugins.
     """
-    abc = ABCBoost(search=search, gap=gap, warmup=warmup, leaf_clip=leaf_clip, leaf_values=leaf_values, guard=guard)
+    abc = ABCBoost(**options).for_params(params)
     _check_arguments(dtrain, num_boost_round, evals)
     return xgboost.train(
         with_objective(params, dtrain),
@@ -103,14 +88,9 @@ def cv(
     callbacks: Sequence[TrainingCallback] | None = None,
     shuffle: bool = True,
     custom_metric: CustomMetric | None = None,
-    search: int | str = 2,
-    gap: int = 10,
-    warmup: int = 10,
-    leaf_clip: float | None = LEAF_CLIP,
-    leaf_values: str = "paper",
-    guard: bool = True,
+    **options: Any,
 ) -> Any:
-    """Cross-validate an ABC-Boost model; `xgboost.cv` with an adaptive base class, each fold with its own.
+    """Cross-validate; a drop-in for `xgboost.cv`.
 
     The arguments are those of `xgboost.cv` and `train`.
 
@@ -118,7 +98,7 @@ def cv(
     -------
     history : pandas.DataFrame, or dict without pandas or with `as_pandas=False`
     """
-    abc = ABCBoost(search=search, gap=gap, warmup=warmup, leaf_clip=leaf_clip, leaf_values=leaf_values, guard=guard)
+    abc = ABCBoost(**options).for_params(params)
     _check_arguments(dtrain, num_boost_round, None)
     return xgboost.cv(
         with_objective(params, dtrain),

@@ -6,16 +6,16 @@ base class. A tree is never taken apart for that: a copy gets a new number, and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.jit import kernel
-from abc_plugins.xgb.ubjson import Encoded, encode
+from abc_plugins.xgb.format.ubjson import Encoded, encode
 
-_FIELDS = ("id", "base_weights", "left_children", "split_conditions")
+_FIELDS = ("id", "base_weights", "left_children", "split_conditions", "loss_changes")
 _KEYS = np.zeros((len(_FIELDS), 16), dtype=np.uint8)
 for _row, _name in zip(_KEYS, _FIELDS, strict=True):
     _row[: len(_name)] = np.frombuffer(_name.encode(), np.uint8)
@@ -119,9 +119,9 @@ class TreeBytes:
         The whole object.
     number : tuple of int
         First byte of the tree's number, and the byte behind it.
-    base_weights, left_children, split_conditions : int
+    base_weights, left_children, split_conditions, loss_changes : int
         First byte of the array's numbers, 4 bytes a node. A leaf has no left child (-1), and its value stands
-        among the split conditions.
+        among the split conditions; loss changes are the gains of splits.
     n_nodes : int
     """
 
@@ -130,6 +130,7 @@ class TreeBytes:
     base_weights: int
     left_children: int
     split_conditions: int
+    loss_changes: int
     n_nodes: int
 
     def numbered(self, number: int) -> Encoded:
@@ -142,6 +143,10 @@ class TreeBytes:
         raw = np.frombuffer(self.raw, np.uint8).copy()
         _flip_signs(raw, self.n_nodes, self.base_weights, self.left_children, self.split_conditions)
         return self._with(raw.tobytes())
+
+    def root_gain(self) -> float:
+        """Read how much the first split gains, 0 without a split."""
+        return float(np.frombuffer(self.raw, ">f4", 1, self.loss_changes)[0])
 
     def is_leaf(self) -> AnyArray:
         """Whether each node is a leaf, shape (n_nodes,)."""
@@ -160,7 +165,7 @@ class TreeBytes:
         return self._with(bytes(raw))
 
     def _with(self, raw: bytes) -> TreeBytes:
-        return TreeBytes(raw, self.number, self.base_weights, self.left_children, self.split_conditions, self.n_nodes)
+        return replace(self, raw=raw)
 
 
 def read_trees(raw: bytes, at: int) -> tuple[list[TreeBytes], int]:
@@ -182,7 +187,7 @@ def _tree(raw: bytes, places: list[int]) -> TreeBytes:
     lengths = {int.from_bytes(raw[at + 5 : at + head], "big") for at in arrays}
     if len(lengths) != 1 or any(raw[at + 4] != ord("L") for at in arrays):
         raise ValueError("not a model of scalar trees: node arrays differ in length")
-    base_weights, left_children, split_conditions = (at + head - start for at in arrays)
+    base_weights, left_children, split_conditions, loss_changes = (at + head - start for at in arrays)
     number_size = 1 + int(_SCALAR_SIZES[raw[number]])
     return TreeBytes(
         raw[start:end],
@@ -190,6 +195,7 @@ def _tree(raw: bytes, places: list[int]) -> TreeBytes:
         base_weights,
         left_children,
         split_conditions,
+        loss_changes,
         lengths.pop(),
     )
 

@@ -7,7 +7,7 @@ difference of two float32 sums would have; and a search can have as many outputs
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from xgboost import Booster, DMatrix
 
-from abc_plugins.core.driver import ABCScores
-from abc_plugins.core.pairs import Pair
 from abc_plugins.core.runtime.arrays import AnyArray
+from abc_plugins.xgb.format.ubjson import decode
 from abc_plugins.xgb.trees import Document, TreeBytes, read_trees
-from abc_plugins.xgb.ubjson import decode
+
+_ONE_OUTPUT = {"objective": "reg:squarederror"}  # XGBoost's softmax has at least two
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,6 @@ class GrownTrees:
 
     Attributes
     ----------
-    pairs : list of (plus, minus)
-        The classes of every output of the booster.
     booster : Booster
     trees : list of list of TreeBytes
         The trees of every output, one unless `num_parallel_tree` says otherwise.
@@ -37,16 +35,15 @@ class GrownTrees:
         The categories of the features as the model keeps them.
     """
 
-    pairs: list[Pair]
     booster: Booster
     trees: list[list[TreeBytes]]
     categories: Document
 
     def additions(self, matrix: DMatrix) -> AnyArray:
-        """Compute what every output adds to the rows of `matrix`, shape (n_pairs, n_samples), float32."""
+        """Compute what every output adds to the rows of `matrix`, shape (n_outputs, n_samples), float32."""
         with without_base_margin(matrix):
             margins = self.booster.predict(matrix, output_margin=True, strict_shape=True)
-        return np.ascontiguousarray(margins.reshape(matrix.num_row(), len(self.pairs)).T)
+        return np.ascontiguousarray(margins.reshape(matrix.num_row(), len(self.trees)).T)
 
 
 class XGBoostGrower:
@@ -61,24 +58,29 @@ class XGBoostGrower:
         self._matrix = matrix
         self._derivatives: AnyArray = np.empty((2, 0, matrix.num_row()), dtype=np.float32)
 
-    def grow(self, params: Mapping[str, Any], scores: ABCScores, pairs: Sequence[Pair], iteration: int) -> GrownTrees:
-        """Grow one tree (or `num_parallel_tree`) for every pair from the derivatives at the current scores."""
+    def grow(
+        self, params: Mapping[str, Any], n_outputs: int, write: Callable[[AnyArray, AnyArray], None], iteration: int
+    ) -> GrownTrees:
+        """Grow one tree (or `num_parallel_tree`) for every output.
+
+        `write(gradients, hessians)` is to fill in two arrays of shape (n_outputs, n_samples).
+        """
         matrix = self._matrix
-        if self._derivatives.shape[1] < len(pairs):
-            self._derivatives = np.empty((2, len(pairs), matrix.num_row()), dtype=np.float32)
-        gradients, hessians = self._derivatives[:, : len(pairs)]
-        scores.gradients(pairs, gradients, hessians)
-        outputs = {"objective": "multi:softprob", "num_class": len(pairs), "base_score": 0.0}
+        if self._derivatives.shape[1] < n_outputs:
+            self._derivatives = np.empty((2, n_outputs, matrix.num_row()), dtype=np.float32)
+        gradients, hessians = self._derivatives[:, :n_outputs]
+        write(gradients, hessians)
+        outputs = {"objective": "multi:softprob", "num_class": n_outputs} if n_outputs > 1 else _ONE_OUTPUT
         with without_base_margin(matrix):
-            booster = Booster({**params, **outputs}, [matrix])
+            booster = Booster({**params, **outputs, "base_score": 0.0}, [matrix])
             # Margins must exist before the round, or the updater cannot add the new leaves to them.
             booster.predict(matrix, output_margin=True, training=True)
             booster.boost(matrix, iteration=iteration, grad=gradients.T, hess=hessians.T)
         model = read_model(booster)["learner"]["gradient_booster"]["model"]
-        trees: list[list[TreeBytes]] = [[] for _ in pairs]
+        trees: list[list[TreeBytes]] = [[] for _ in range(n_outputs)]
         for output, tree in zip(model["tree_info"], model["trees"], strict=True):
             trees[output].append(tree)
-        return GrownTrees(list(pairs), booster, trees, model.get("cats", {}))
+        return GrownTrees(booster, trees, model.get("cats", {}))
 
 
 def read_model(booster: Booster) -> Document:

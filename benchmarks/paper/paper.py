@@ -117,7 +117,7 @@ def cells(study: str, size: str, data: list[str]) -> Iterator[dict[str, Any]]:
 def run_cell(cell: dict[str, Any]) -> dict[str, Any]:
     """Fit one cell and count its test errors after every round."""
     from abc_plugins import ABCBoostClassifier
-    from abc_plugins.compare.fitting import pack_wrong
+    from abc_plugins.compare.budgets.fitting import pack_wrong
     from abc_plugins.machine import describe_machine
 
     rows = load_rows(cell["data"], *cell["rows"])

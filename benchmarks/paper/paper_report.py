@@ -12,8 +12,8 @@ from common import print_table, read_results
 from paper import ADAPTIVE, CLASSIC, GAPS, SEARCHES, WARMUPS, params
 from paper_data import SETS
 
-from abc_plugins.compare.fitting import unpack_wrong
-from abc_plugins.compare.standings import mcnemar
+from abc_plugins.compare.budgets.fitting import unpack_wrong
+from abc_plugins.compare.chance import mcnemar
 
 CLOSE = 1.05
 """Up to so many times the errors counts as "close to" and as "little"."""

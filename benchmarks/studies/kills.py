@@ -29,6 +29,7 @@ _FORK = multiprocessing.get_context("fork")
 
 def _study(storage: str, n_trials: int, begun: Any) -> None:
     """What a worker does."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # the shell may have switched it off for background jobs
     sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     rng = np.random.default_rng(0)
     y = np.tile(np.arange(4), 60)

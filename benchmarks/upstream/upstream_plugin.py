@@ -17,6 +17,7 @@ from typing import Any
 LIBRARY, MODE = os.environ["ABC_UPSTREAM"].split(":")
 _concerned: set[str] = set()  # filled while one test runs
 _outcomes: dict[str, dict[str, Any]] = {}
+_inside = False
 
 
 def pytest_configure() -> None:
@@ -111,9 +112,14 @@ def _exchange(module: Any, name: str, adapter: Any, is_multiclass: Any) -> None:
 
     @functools.wraps(stock)
     def call(params: Any, *args: Any, **kwargs: Any) -> Any:
-        if not is_multiclass(params):
+        global _inside
+        if _inside or not is_multiclass(params):
             return stock(params, *args, **kwargs)
         _concerned.add(name)
-        return chosen(params, *args, **kwargs)
+        _inside = True  # the adapter calls the library in turn
+        try:
+            return chosen(params, *args, **kwargs)
+        finally:
+            _inside = False
 
     setattr(module, name, call)

@@ -22,7 +22,12 @@ labels = np.array(["Barolo", "Grignolino", "Barbera"])[data.target]
 columns = ColumnTransformer(
     [("numbers", StandardScaler(), list(data.data.columns)), ("kinds", OneHotEncoder(), ["strength"])]
 )
-pipeline = Pipeline([("columns", columns), ("model", ABCLGBMClassifier(n_estimators=40, n_jobs=1, verbosity=-1))])
+pipeline = Pipeline(
+    [
+        ("columns", columns),
+        ("model", ABCLGBMClassifier(method="abcrobustlogit", n_estimators=40, n_jobs=1, verbosity=-1)),
+    ]
+)
 search = GridSearchCV(pipeline, {"model__search": [1, 2, "all"], "model__gap": [0, 5]}, cv=3)
 search.fit(table, labels)
 print("best schedule:", search.best_params_, f"accuracy {search.best_score_:.3f}")

@@ -309,7 +309,8 @@ def test_leaf_values_set_while_trees_grow_are_those_set_afterwards(make_data, mo
 def test_rounds_after_the_loss_is_gone_add_nothing(make_data, caplog, K, method, leaf_values):
     """Trees would be grown from what rounding leaves of the derivatives, and their Newton steps are of any size."""
     data = make_data(K, 200)
-    fit_long = {"method": method, "leaf_values": leaf_values, "search": 1, "gap": 0, "learning_rate": 0.6}
+    fit_long = {"method": method, "leaf_values": leaf_values, "search": 1, "gap": 0, "learning_rate": 0.6,
+                "max_depth": None}  # fmt: skip
     with caplog.at_level("INFO", "abc_plugins"):
         model = fit(data, **fit_long, n_estimators=500, num_leaves=8)
     rounds = list(model.model_.rounds())

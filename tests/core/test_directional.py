@@ -46,7 +46,15 @@ def run(booster, n_rounds):
 
 
 @pytest.mark.parametrize(("n_classes", "shape", "weights", "missing", "n_trees"), CASES)
-@pytest.mark.parametrize("rules", [{}, {"min_samples_leaf": 5, "min_child_weight": 0.4}, {"warmup": 1, "search": 2}])
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {},
+        {"min_samples_leaf": 5, "min_child_weight": 0.4},
+        {"warmup": 1, "search": 2},
+        {"min_split_gain": 3.0, "reg_alpha": 0.4, "max_depth": 2},
+    ],
+)
 def test_equals_the_oracle(n_classes, shape, weights, missing, n_trees, rules):
     data = make_data(n_classes, 80, weights=weights, missing=missing, seed=5)
     settings = settings_with(tree_shape=shape, trees_per_round=n_trees, **rules)

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from abc_plugins.core.additions import LeafFinder, add_trees
-from abc_plugins.core.driver import ABCScores, LeafStep
-from abc_plugins.core.pairs import base_pairs, classic_pairs, pairs_of_base, search_pairs
+from abc_plugins.core.driver import ABCScores
+from abc_plugins.core.leaves import LeafRules
+from abc_plugins.core.pairs import base_pairs, classic_pairs, distinct_pairs, pairs_of_base
 from abc_plugins.core.runtime.parallel import Workers
-from abc_plugins.core.schedule import CLASSIC, BaseClassSchedule
+from abc_plugins.core.schedule import CLASSIC, BaseClassSchedule, RoundPlan
 
 
 def softmax(scores):
@@ -29,7 +30,7 @@ def make_scores(n_classes=4, n_samples=3000, seed=0, threads=1, **schedule):
 
 @pytest.mark.parametrize(("candidates", "n_classes"), [((2,), 4), ((0, 3), 5), ((3, 1, 0, 2), 4)])
 def test_a_search_grows_every_pair_once(candidates, n_classes):
-    pairs = search_pairs(candidates, n_classes)
+    pairs = distinct_pairs(RoundPlan(candidates, centre=False), n_classes)
     s = len(candidates)
     assert len(pairs) == s * (n_classes - 1) - s * (s - 1) // 2
     assert len({frozenset(pair) for pair in pairs}) == len(pairs)
@@ -39,7 +40,7 @@ def test_a_search_grows_every_pair_once(candidates, n_classes):
 
 
 def test_without_sharing_every_candidate_has_trees_of_its_own():
-    pairs = search_pairs((1, 2), 4, shared=False)
+    pairs = distinct_pairs(RoundPlan((1, 2), centre=False), 4, shared=False)
     assert pairs == base_pairs(1, 4) + base_pairs(2, 4)
     assert pairs_of_base(pairs, 1) == [0, 1, 2]
     assert pairs_of_base(pairs, 2) == [3, 4, 5]
@@ -82,7 +83,7 @@ def test_swapping_a_pair_negates_the_gradient_bit_for_bit():
 def test_trial_and_accept(threads):
     state, rng = make_scores(threads=threads, warmup=0)
     before = state.scores.copy()
-    pairs = search_pairs((1, 2), 4)
+    pairs = distinct_pairs(RoundPlan((1, 2), centre=False), 4)
     additions = 0.1 * rng.normal(size=(len(pairs), 3000))
     for base in (1, 2):
         rows = pairs_of_base(pairs, base)
@@ -137,8 +138,8 @@ def naive_renewal(scores, labels, weights, pairs, rows, base, leaf_ids, n_leaves
         for leaf in range(n_leaves):
             inside = leaf_ids[row] == leaf
             if inside.any():
-                total = np.sign(z[inside].sum()) * max(abs(z[inside].sum()) - step.lambda_l1, 0)
-                newton = total / (h[inside].sum() + step.lambda_l2)
+                total = np.sign(z[inside].sum()) * max(abs(z[inside].sum()) - step.reg_alpha, 0)
+                newton = total / (h[inside].sum() + step.reg_lambda)
                 value[leaf] = step.learning_rate * np.clip(newton, -step.clip, step.clip)
         scores[k] += value[leaf_ids[row]]
         if base != CLASSIC:
@@ -148,17 +149,19 @@ def naive_renewal(scores, labels, weights, pairs, rows, base, leaf_ids, n_leaves
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("step", [LeafStep(0.1, 4.0), LeafStep(1.0, np.inf, 0.3, 0.7), LeafStep(0.5, 0.2)])
+@pytest.mark.parametrize(
+    "step", [LeafRules(1.0, 0.0, 4.0, 0.1), LeafRules(1.0, 0.7, np.inf, 1.0, 0.3), LeafRules(1.0, 0.0, 0.2, 0.5)]
+)
 def test_renewal_agrees_with_numpy(step, threads):
     state, rng = make_scores(n_classes=5, threads=threads)
-    pairs = search_pairs((3, 0), 5)
+    pairs = distinct_pairs(RoundPlan((3, 0), centre=False), 5)
     leaf_ids = rng.integers(0, 6, (len(pairs), 3000)).astype(np.uint16)
     leaf_ids[:, :200] = state.labels[:200]  # some leaves with a preference
     for base in (3, 0, CLASSIC):
         if base == CLASSIC:
             pairs = classic_pairs(5)
         rows = range(5) if base == CLASSIC else pairs_of_base(pairs, base)
-        if base == CLASSIC and step.lambda_l1:
+        if base == CLASSIC and step.reg_alpha:
             continue  # the penalty is for sums without the factor
         values = state.renewed_values(pairs, rows, leaf_ids, 7, step)
         expected = naive_renewal(state.scores, state.labels, state.weights, pairs, rows, base, leaf_ids, 7, step)

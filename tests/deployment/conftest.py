@@ -40,11 +40,23 @@ def draw(n_classes, n_samples, seed):
     rng = np.random.default_rng([seed, n_classes])
     X = rng.normal(size=(n_samples, 5)).astype(np.float32).astype(float)
     X[:, 0], X[:, 1] = 10 + rng.integers(0, 12, n_samples), 50 * rng.integers(0, 5, n_samples)
-    score = 5 * X[:, 0] % 7 + 3 * (X[:, 2] > 0) + X[:, 1] // 50 % 2 + X[:, 3] + 40 * (X[:, 4] > 0)
-    y = np.floor(score * n_classes / 50).astype(int) % n_classes
+    above = X[:, 2:] > 0
+    y = (5 * X[:, 0] % 7 + 7 * (X[:, 1] // 50 % 2) + above @ [14, 28, 56]).astype(int)
+    y = np.where(rng.random(n_samples) < 0.1, rng.integers(0, 112, n_samples), y) % n_classes
     y[: 2 * n_classes] = np.tile(np.arange(n_classes), 2)
     X[rng.random(X.shape) < 0.1] = np.nan
     return X, y
+
+
+class _BestAfter:
+    """A metric that is best after a given round."""
+
+    def __init__(self, best):
+        self.best, self.n_calls = best, 0
+
+    def __call__(self, _y, _probabilities):
+        self.n_calls += 1
+        return "distance", abs(self.n_calls - self.best), False
 
 
 @cache
@@ -52,12 +64,13 @@ def fitted(n_classes, kind):
     """Fit with categories, missing values, weights and early stopping."""
     X, y = draw(n_classes, 300 + 3 * n_classes, seed=0)
     X_valid, y_valid = draw(n_classes, 300, seed=1)
-    rounds = 12 if n_classes < 50 else 4
+    best = 6 if n_classes < 50 else 3
     model = ABCBoostClassifier(
         **KINDS[kind],
-        n_estimators=rounds,
-        learning_rate=0.5,
+        n_estimators=best + 10,
+        learning_rate=0.3,
         leaf_clip=4.0,
+        eval_metric=_BestAfter(best),
         categorical_features=[0, 1],
         early_stopping_rounds=2,
         random_state=0,
@@ -65,6 +78,8 @@ def fitted(n_classes, kind):
     )
     weights = np.random.default_rng(0).uniform(0.3, 2.0, y.size)
     model.fit(X, np.array([f"class {k:02}" for k in range(n_classes)])[y], weights, [(X_valid, _name(y_valid))])
+    model.eval_metric = "logloss"  # a function cannot be saved
+    assert (model.best_iteration_, model.model_.n_rounds) == (best, best + 2)
     table = draw(n_classes, 200, seed=2)[0]
     table[::11, 0], table[::13, 1] = 7, 1000
     table[3] = np.nan

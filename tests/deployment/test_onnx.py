@@ -5,6 +5,7 @@ import json
 import numpy as np
 import onnx
 import onnxruntime
+import pandas as pd
 import pytest
 
 from abc_plugins import ABCBoostClassifier
@@ -44,7 +45,6 @@ def test_categories_given_as_they_are(case):
 
 @pytest.mark.parametrize("input_type", TYPES)
 def test_text_categories_and_names_of_columns(input_type):
-    pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"colour": rng.choice(["red", "green", "blue"], 200), "size": rng.normal(size=200)})
     table["size"] = table["size"].astype(np.float32)

@@ -9,7 +9,7 @@ import abc_plugins.lgbm as abc_lgbm
 
 from .conftest import make_data
 
-OPTIONS = {"search": 2, "gap": 1, "warmup": 2}
+OPTIONS = {"method": "abcrobustlogit", "search": 2, "gap": 1, "warmup": 2}
 
 
 def test_folds_are_runs_of_their_own(data, params):
@@ -53,7 +53,15 @@ def test_folds_are_lightgbms(data, params, arguments):
     X, y = data
     metrics = ["multi_error", "multi_logloss"]
     ours = abc_lgbm.cv(
-        params, lgb.Dataset(X, y), 4, metrics=metrics, eval_train_metric=True, warmup=4, leaf_clip=None, **arguments
+        params,
+        lgb.Dataset(X, y),
+        4,
+        metrics=metrics,
+        eval_train_metric=True,
+        method="abcrobustlogit",
+        warmup=4,
+        leaf_clip=None,
+        **arguments,
     )
     stock = lgb.cv(
         {**params, "objective": "multiclass", "boost_from_average": False},

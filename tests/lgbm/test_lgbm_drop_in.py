@@ -27,6 +27,7 @@ def stopped():
         100,
         valid_sets=[lgb.Dataset(X_valid, y_valid)],
         callbacks=[lgb.early_stopping(5, verbose=False), lgb.record_evaluation(evals)],
+        method="abcrobustlogit",
         gap=1,
         warmup=2,
     )
@@ -98,7 +99,7 @@ def test_kept_booster_takes_further_data(data, params):
     X, y = data
     X_valid, y_valid = make_data(200, seed=2)
     train_set = lgb.Dataset(X, y)
-    booster = abc_lgbm.train(params, train_set, 6, keep_training_booster=True, gap=1, warmup=2)
+    booster = abc_lgbm.train(params, train_set, 6, keep_training_booster=True, method="abcrobustlogit", gap=1, warmup=2)
     booster.add_valid(lgb.Dataset(X_valid, y_valid, reference=train_set), "later")
     later = lgb.Dataset(X_valid, y_valid, reference=train_set)
     expected = log_loss(booster.predict(X_valid), y_valid)
@@ -123,6 +124,7 @@ def test_kept_booster_keeps_the_rounds_after_the_best_one(data, params):
         valid_sets=[lgb.Dataset(X_valid, y_valid, reference=train_set)],
         callbacks=[lgb.early_stopping(5, verbose=False), lgb.record_evaluation(evals)],
         keep_training_booster=True,
+        method="abcrobustlogit",
         warmup=2,
     )
     losses = evals["valid_0"]["multi_logloss"]
@@ -237,6 +239,7 @@ def test_callbacks_evaluate_pickle_and_leave_marks(data, params):
         valid_sets=[train_set, valid_set],
         feval=mean_error,
         callbacks=[watch, lgb.reset_parameter(learning_rate=lambda i: 0.1 / (1 + i))],
+        method="abcrobustlogit",
         warmup=1,
     )
     assert booster.mark == [0, 1, 2, 3]
@@ -273,6 +276,7 @@ def test_numbers_of_the_estimator_are_rounds(stopped):
         "n_jobs": 1,
         "learning_rate": 0.4,
         "verbosity": -1,
+        "method": "abcrobustlogit",
         "gap": 1,
         "warmup": 2,
     }

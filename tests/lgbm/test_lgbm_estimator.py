@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import abc_plugins.lgbm as abc_lgbm
 from abc_plugins.lgbm import ABCLGBMClassifier
+from abc_plugins.lgbm.params import ABCOptions
 
 from .conftest import make_data
 
@@ -26,7 +27,8 @@ LABELS = np.array(["e", "d", "c", "b", "a"])
 
 
 def make_classifier(**params):
-    settings = {"n_estimators": 10, "num_leaves": 6, "min_child_samples": 5, "gap": 1, "warmup": 2}
+    schedule = {"method": "abcrobustlogit", "gap": 1, "warmup": 2}
+    settings = {"n_estimators": 10, "num_leaves": 6, "min_child_samples": 5, **schedule}
     return ABCLGBMClassifier(**{**settings, "n_jobs": 1, "verbosity": -1, **params})
 
 
@@ -35,7 +37,7 @@ def test_it_is_train(data):
     model = make_classifier().fit(X, LABELS[y])
     assert model.classes_.tolist() == sorted(LABELS)
     params = {"num_leaves": 6, "min_data_in_leaf": 5, "num_threads": 1, "verbosity": -1}
-    booster = abc_lgbm.train(params, lgb.Dataset(X, 4 - y), 10, gap=1, warmup=2)
+    booster = abc_lgbm.train(params, lgb.Dataset(X, 4 - y), 10, method="abcrobustlogit", gap=1, warmup=2)
     np.testing.assert_allclose(model.predict_proba(X), booster.predict(X), atol=1e-12)
     assert (model.predict(X) == model.classes_[booster.predict(X).argmax(axis=1)]).all()
     assert model.base_classes_.tolist() == booster.abc_info["base_classes"]
@@ -95,9 +97,9 @@ def test_two_classes_are_lgbm_classifier():
 
 def test_parameters_are_lgbm_classifiers_and_ours():
     ours, stock = ABCLGBMClassifier().get_params(), lgb.LGBMClassifier().get_params()
-    own = {"search", "gap", "warmup", "leaf_clip", "leaf_values", "guard", "layout"}
-    assert set(ours) - set(stock) == own
-    assert {name: ours[name] for name in stock} == stock
+    assert set(ours) - set(stock) == set(ABCOptions.names())
+    of_method = {"min_child_samples": None, "reg_lambda": None}  # those of the method
+    assert {name: ours[name] for name in stock} == stock | of_method
     model = make_classifier(search="all", reg_lambda=2.0, bagging_seed=5)
     assert clone(model).get_params() == model.get_params()
     assert model.set_params(search=1, num_leaves=4).search == 1
@@ -116,7 +118,7 @@ def test_stock_estimators_are_left_alone(data):
 def test_wrong_use_is_refused(data):
     X, y = data
     for params, message in (
-        ({"search": 0}, "search must be"),
+        ({"method": "abcrobustlogit", "search": 0}, "search must be"),
         ({"boosting_type": "dart"}, "boosting must be 'gbdt' or 'goss'"),
         ({"objective": "multiclassova"}, "objective must be 'multiclass'"),
         ({"objective": lambda _, y_pred: (y_pred, y_pred)}, "the adaptive base class is the objective"),

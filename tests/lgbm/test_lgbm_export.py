@@ -194,7 +194,7 @@ def test_an_exported_native_model_can_be_continued_by_lightgbm(method):
     params = {"objective": "multiclass", "num_class": 5, "verbosity": -1, "num_threads": 1}
     more = lgb.train(params, lgb.Dataset(X, y), 2, init_model=booster)
     assert more.current_iteration() == booster.current_iteration() + 2
-    further = abc_lgbm.train(params, lgb.Dataset(X, y), 2, init_model=booster, gap=1, warmup=2)
+    further = abc_lgbm.train(params, lgb.Dataset(X, y), 2, init_model=booster, method="abcrobustlogit", gap=1, warmup=2)
     assert model_info(further)["base_classes"][:5] == model.base_classes_.tolist()
 
 
@@ -241,7 +241,7 @@ def test_text_round_trip(params):
 
 def test_importances_count_each_tree_once(data, params):
     X, y = data
-    booster = abc_lgbm.train(params, lgb.Dataset(X, y), 6, search=1, gap=0, warmup=0)
+    booster = abc_lgbm.train(params, lgb.Dataset(X, y), 6, method="abcrobustlogit", search=1, gap=0, warmup=0)
     info = model_info(booster)
     assert (2 * np.array(info["split_importance"])).tolist() == booster.feature_importance("split").tolist()
     np.testing.assert_allclose(2 * np.array(info["gain_importance"]), booster.feature_importance("gain"), rtol=1e-5)

@@ -16,7 +16,7 @@ from abc_plugins.lgbm.training import make_booster
 
 from .conftest import N_CLASSES, make_data
 
-OPTIONS = {"search": 2, "gap": 1, "warmup": 2}
+OPTIONS = {"method": "abcrobustlogit", "search": 2, "gap": 1, "warmup": 2}
 
 
 def log_loss(probabilities, y):
@@ -44,8 +44,10 @@ def test_missing_values(data, params, leaf_values):
     X, y = data
     X[::7, 0] = np.nan
     X[1::11, 2] = np.nan
-    train_and_check(params, lgb.Dataset(X, y), X, y, leaf_values=leaf_values)
-    train_and_check({**params, "zero_as_missing": True}, lgb.Dataset(X, y), X, y, leaf_values=leaf_values)
+    train_and_check(params, lgb.Dataset(X, y), X, y, method="abcrobustlogit", leaf_values=leaf_values)
+    train_and_check(
+        {**params, "zero_as_missing": True}, lgb.Dataset(X, y), X, y, method="abcrobustlogit", leaf_values=leaf_values
+    )
 
 
 @pytest.mark.parametrize("shape", [scipy.sparse.csr_matrix, scipy.sparse.csc_matrix])
@@ -78,7 +80,7 @@ def test_pandas_categories(params, leaf_values):
     frame = pd.DataFrame(X[:, :3], columns=list("abc"))
     frame["d"] = pd.Categorical(levels[(y * 2 + (X[:, 3] > 0)) % 12])
     small = {**params, "min_data_per_group": 5, "cat_smooth": 1.0, "max_cat_to_onehot": 2}
-    booster = train_and_check(small, lgb.Dataset(frame, y), frame, y, leaf_values=leaf_values)
+    booster = train_and_check(small, lgb.Dataset(frame, y), frame, y, method="abcrobustlogit", leaf_values=leaf_values)
     assert "cat_threshold" in booster.model_to_string()
     assert booster.pandas_categorical == [sorted(levels[:10].tolist())]
     reloaded = lgb.Booster(model_str=booster.model_to_string())
@@ -100,7 +102,7 @@ def test_pairs_are_shared_where_lightgbm_negates_trees(params, cat_smooth):
     y = (X[:, 3] + rng.integers(0, 2, 600)).astype(int) % N_CLASSES
     change = {"cat_smooth": cat_smooth, "cat_l2": 0.0, "min_data_per_group": 1}
     train_set = lgb.Dataset(X, y, categorical_feature=[3])
-    trainer = make_trainer({**params, **change}, train_set, search=3, gap=0, warmup=1)
+    trainer = make_trainer({**params, **change}, train_set, method="abcrobustlogit", search=3, gap=0, warmup=1)
     assert not trainer.grower._is_antisymmetric(trainer.state)  # categories tie as long as all scores are equal
     trainer.boost_round()
     negatives = []

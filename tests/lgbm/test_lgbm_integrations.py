@@ -1,8 +1,14 @@
 """Tools for LightGBM models, on models from here: explanations, ONNX, treelite, plots."""
 
 import lightgbm as lgb
+import matplotlib
 import numpy as np
+import onnxmltools
+import onnxruntime
 import pytest
+import shap
+import treelite
+from onnxmltools.convert.common.data_types import FloatTensorType
 
 import abc_plugins.lgbm as abc_lgbm
 from abc_plugins import ABCBoostClassifier
@@ -16,7 +22,7 @@ def model(request, params):
     X, y = make_data()
     X = X.astype(np.float32).astype(np.float64)
     if request.param == "trained":
-        return abc_lgbm.train(params, lgb.Dataset(X, y), 12, gap=1, warmup=3), X
+        return abc_lgbm.train(params, lgb.Dataset(X, y), 12, method="abcrobustlogit", gap=1, warmup=3), X
     native = ABCBoostClassifier(n_estimators=12, num_leaves=6, gap=1, warmup=3, n_jobs=1).fit(X, y)
     return abc_lgbm.export(native), X
 
@@ -28,7 +34,6 @@ def test_pred_contrib_adds_up(model):
 
 
 def test_shap_tree_explainer(model):
-    shap = pytest.importorskip("shap", reason="shap is not installed")
     booster, X = model
     explainer = shap.TreeExplainer(booster)
     values = np.asarray(explainer.shap_values(X[:50]))
@@ -73,15 +78,11 @@ def test_onnx_of_the_classifier_after_early_stopping():
 
 
 def test_onnx(model):
-    onnxmltools = pytest.importorskip("onnxmltools", reason="onnxmltools is not installed")
-    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-    from onnxmltools.convert.common.data_types import FloatTensorType
-
     booster, X = model
     converted = onnxmltools.convert_lightgbm(
         booster, initial_types=[("X", FloatTensorType([None, X.shape[1]]))], zipmap=False
     )
-    session = runtime.InferenceSession(converted.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(converted.SerializeToString(), providers=["CPUExecutionProvider"])
     labels, probabilities = session.run(None, {"X": X.astype(np.float32)})
     expected = booster.predict(X)
     # ONNX holds thresholds and leaves as float32: a value on a threshold may fall on the other side
@@ -91,7 +92,6 @@ def test_onnx(model):
 
 
 def test_treelite(model):
-    treelite = pytest.importorskip("treelite", reason="treelite is not installed")
     booster, X = model
     converted = treelite.frontend.from_lightgbm(booster)
     predicted = np.squeeze(treelite.gtil.predict(converted, X))
@@ -99,12 +99,17 @@ def test_treelite(model):
 
 
 def test_plots(params):
-    matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     matplotlib.use("Agg")
     X, y = make_data()
     evals, train_set = {}, lgb.Dataset(X, y)
     booster = abc_lgbm.train(
-        params, train_set, 5, valid_sets=[train_set], callbacks=[lgb.record_evaluation(evals)], warmup=2
+        params,
+        train_set,
+        5,
+        valid_sets=[train_set],
+        callbacks=[lgb.record_evaluation(evals)],
+        method="abcrobustlogit",
+        warmup=2,
     )
     axes = lgb.plot_metric(evals)
     np.testing.assert_allclose(axes.get_lines()[0].get_ydata(), evals["training"]["multi_logloss"])
@@ -112,7 +117,6 @@ def test_plots(params):
 
 
 def test_tables_of_trees(model):
-    pytest.importorskip("pandas", reason="pandas is not installed")
     booster, _ = model
     frame = booster.trees_to_dataframe()
     assert frame["tree_index"].nunique() == booster.num_trees()

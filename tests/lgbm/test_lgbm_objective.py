@@ -12,9 +12,9 @@ from abc_plugins.lgbm import ABCObjective, model_info
 from .conftest import N_CLASSES, make_data
 
 SCHEDULES = [
-    {"search": 1, "gap": 0, "warmup": 0},
-    {"search": 2, "gap": 2, "warmup": 3},
-    {"search": "all", "gap": 1, "warmup": 1},
+    {"method": "abcrobustlogit", "search": 1, "gap": 0, "warmup": 0},
+    {"method": "abcrobustlogit", "search": 2, "gap": 2, "warmup": 3},
+    {"method": "abcrobustlogit", "search": "all", "gap": 1, "warmup": 1},
 ]
 
 

@@ -16,9 +16,9 @@ from abc_plugins.lgbm.training import make_booster
 from .conftest import N_CLASSES, make_data
 
 SCHEDULES = [
-    {"search": 1, "gap": 0, "warmup": 0},
-    {"search": 2, "gap": 2, "warmup": 3},
-    {"search": "all", "gap": 0, "warmup": 1},
+    {"method": "abcrobustlogit", "search": 1, "gap": 0, "warmup": 0},
+    {"method": "abcrobustlogit", "search": 2, "gap": 2, "warmup": 3},
+    {"method": "abcrobustlogit", "search": "all", "gap": 0, "warmup": 1},
 ]
 
 
@@ -32,7 +32,7 @@ def log_loss(probabilities, y):
 
 
 def make_trainer(X, y, params, valid=None, weight=None, **options):
-    checked = TrainingParams.check(params, ABCOptions(**options), N_CLASSES)
+    checked = TrainingParams.check(params, ABCOptions(**{"method": "abcrobustlogit", **options}), N_CLASSES)
     train_set = lgb.Dataset(X, y, weight=weight, free_raw_data=False)
     valid_sets = [] if valid is None else [lgb.Dataset(*valid, reference=train_set)]
     booster, _ = make_booster(checked, train_set, valid_sets, None, None)
@@ -64,7 +64,7 @@ def test_exported_model_predicts_the_training_time_probabilities(data, params, s
 
 def test_a_separate_process_without_abc_plugins_predicts_the_same(data, params, tmp_path):
     X, y = data
-    booster = abc_lgbm.train(params, lgb.Dataset(X, y), 12, gap=1, warmup=2)
+    booster = abc_lgbm.train(params, lgb.Dataset(X, y), 12, method="abcrobustlogit", gap=1, warmup=2)
     booster.save_model(tmp_path / "model.txt")
     np.save(tmp_path / "X.npy", X)
     code = (
@@ -79,7 +79,7 @@ def test_a_separate_process_without_abc_plugins_predicts_the_same(data, params, 
 def test_classic_rounds_are_stock_lightgbm(data, params):
     """Without a base class the run is robust LogitBoost, which is LightGBM's own multiclass objective."""
     X, y = data
-    ours = abc_lgbm.train(params, lgb.Dataset(X, y), 10, warmup=10, leaf_clip=None)
+    ours = abc_lgbm.train(params, lgb.Dataset(X, y), 10, method="abcrobustlogit", warmup=10, leaf_clip=None)
     stock = lgb.train({**params, "objective": "multiclass", "boost_from_average": False}, lgb.Dataset(X, y), 10)
     np.testing.assert_allclose(ours.predict(X), stock.predict(X), atol=1e-5)  # LightGBM computes gradients in float32
 
@@ -103,7 +103,16 @@ def test_leaf_values_follow_the_paper(data, params):
     """Leaf ids of the stock model, leaf values from the formulas."""
     X, y = data
     booster = abc_lgbm.train(
-        params, lgb.Dataset(X, y), 6, search=1, gap=0, warmup=0, leaf_clip=None, layout="rounds", guard=False
+        params,
+        lgb.Dataset(X, y),
+        6,
+        method="abcrobustlogit",
+        search=1,
+        gap=0,
+        warmup=0,
+        leaf_clip=None,
+        layout="rounds",
+        guard=False,
     )
     info = model_info(booster)
     scores, begin = np.zeros((y.size, N_CLASSES)), 0
@@ -119,15 +128,15 @@ def test_leaf_values_follow_the_paper(data, params):
 def test_the_first_base_is_the_largest_class_and_each_search_takes_the_lower_loss(data, params):
     X, y = data
     counts = np.bincount(y)
-    booster = abc_lgbm.train(params, lgb.Dataset(X, y), 1, search=1, warmup=0)
+    booster = abc_lgbm.train(params, lgb.Dataset(X, y), 1, method="abcrobustlogit", search=1, warmup=0)
     assert model_info(booster)["base_classes"] == [int(counts.argmax())]
     losses = []
     for base in np.argsort(-counts)[:3]:
-        one = make_trainer(X, y, params, search=3, warmup=0)
+        one = make_trainer(X, y, params, method="abcrobustlogit", search=3, warmup=0)
         grown = one.grower.grow(one.grower.slots(one.state.plan(), one.state), one.state)
         step = one._step(int(base), grown)
         losses.append(one.state.trial_loss(step.pairs, step.additions, step.used))
-    chosen = abc_lgbm.train(params, lgb.Dataset(X, y), 1, search=3, warmup=0)
+    chosen = abc_lgbm.train(params, lgb.Dataset(X, y), 1, method="abcrobustlogit", search=3, warmup=0)
     assert model_info(chosen)["base_classes"] == [int(np.argsort(-counts)[int(np.argmin(losses))])]
 
 
@@ -135,7 +144,7 @@ def test_a_search_grows_each_pair_once_and_no_more(data, params):
     X, y = data
     K = N_CLASSES
     for search, distinct in ((1, K - 1), (2, 2 * (K - 1) - 1), ("all", K * (K - 1) // 2)):
-        trainer = make_trainer(X, y, params, search=search, gap=0, warmup=0)
+        trainer = make_trainer(X, y, params, method="abcrobustlogit", search=search, gap=0, warmup=0)
         trainer.boost_round()
         text = lgb.Booster.model_to_string(trainer.booster)
         trees = abc_lgbm.text.read_model(text)[1]
@@ -145,8 +154,8 @@ def test_a_search_grows_each_pair_once_and_no_more(data, params):
 
 def test_pairs_grown_once_give_the_model_of_pairs_grown_twice(data, params):
     X, y = data
-    shared = make_trainer(X, y, params, search=3, gap=1, warmup=0)
-    apart = make_trainer(X, y, params, search=3, gap=1, warmup=0)
+    shared = make_trainer(X, y, params, method="abcrobustlogit", search=3, gap=1, warmup=0)
+    apart = make_trainer(X, y, params, method="abcrobustlogit", search=3, gap=1, warmup=0)
     apart.grower._is_antisymmetric = lambda _state: False
     for _ in range(6):
         shared.boost_round()
@@ -157,7 +166,7 @@ def test_pairs_grown_once_give_the_model_of_pairs_grown_twice(data, params):
 
 def test_the_bases_own_tree_is_zero_in_its_round(data, params):
     X, y = data
-    trainer = make_trainer(X, y, params, search=1, gap=0, warmup=0)
+    trainer = make_trainer(X, y, params, method="abcrobustlogit", search=1, gap=0, warmup=0)
     for m in range(5):
         trainer.boost_round()
         base = trainer.state.schedule.bases[-1]
@@ -177,7 +186,7 @@ def test_weight_two_equals_a_row_given_twice(data, params, leaf_values):
     weight = np.where(np.arange(y.size) % 3 == 0, 2.0, 1.0)
     twice = np.repeat(np.arange(y.size), weight.astype(int))
     quiet = {**params, "min_data_in_leaf": 1, "min_data_in_bin": 1, "min_sum_hessian_in_leaf": 1.0}
-    options = {"search": 2, "gap": 1, "warmup": 2, "leaf_values": leaf_values}
+    options = {"method": "abcrobustlogit", "search": 2, "gap": 1, "warmup": 2, "leaf_values": leaf_values}
     weighted = abc_lgbm.train(quiet, lgb.Dataset(X, y, weight=weight), 8, **options)
     repeated = abc_lgbm.train(quiet, lgb.Dataset(X[twice], y[twice]), 8, **options)
     assert model_info(weighted)["base_classes"] == model_info(repeated)["base_classes"]
@@ -194,6 +203,7 @@ def test_history_has_one_entry_a_round_even_when_rounds_stall(data, params):
         7,
         valid_sets=[lgb.Dataset(X, y)],
         callbacks=[lgb.record_evaluation(evals)],
+        method="abcrobustlogit",
         gap=1,
         warmup=2,
     )
@@ -215,6 +225,7 @@ def test_a_run_that_stalls_for_some_rounds_goes_on(params):
             lgb.record_evaluation(evals),
             lgb.reset_parameter(min_gain_to_split=lambda m: 1e9 if m in (0, 1, 4) else 0.0),
         ],
+        method="abcrobustlogit",
         search=2,
         gap=1,
         warmup=1,
@@ -232,7 +243,9 @@ def test_same_model_whatever_the_thread_count(data, params):
     models = []
     for threads in (1, 2):
         fixed = {**params, "num_threads": threads, "deterministic": True, "force_row_wise": True, "seed": 3}
-        booster = abc_lgbm.train(fixed, lgb.Dataset(X, y), 10, gap=1, warmup=2, leaf_values="sequential")
+        booster = abc_lgbm.train(
+            fixed, lgb.Dataset(X, y), 10, method="abcrobustlogit", gap=1, warmup=2, leaf_values="sequential"
+        )
         models.append(booster.predict(X, raw_score=True))
     assert np.array_equal(models[0], models[1])
 
@@ -249,6 +262,7 @@ def test_early_stopping_and_the_metric_at_the_best_round(data, params):
         valid_sets=[train_set, lgb.Dataset(X_valid, y_valid)],
         valid_names=["fit", "held out"],
         callbacks=[lgb.early_stopping(5, first_metric_only=False, verbose=False), lgb.record_evaluation(evals)],
+        method="abcrobustlogit",
         gap=1,
         warmup=2,
     )
@@ -278,6 +292,7 @@ def test_early_stopping_by_parameter_and_without_improvement(data, params):
         valid_sets=lgb.Dataset(X, shuffled),
         valid_names="noise",
         callbacks=[lgb.record_evaluation(evals)],
+        method="abcrobustlogit",
         warmup=0,
     )
     assert model_info(booster)["best_round"] + 3 == len(evals["noise"]["multi_logloss"])
@@ -292,7 +307,9 @@ def test_layouts(data, params, layout):
     def watch(env):
         snapshots.append(env.model.predict(X, raw_score=True))
 
-    booster = abc_lgbm.train(params, lgb.Dataset(X, y), 8, callbacks=[watch], gap=2, warmup=2, layout=layout)
+    booster = abc_lgbm.train(
+        params, lgb.Dataset(X, y), 8, callbacks=[watch], method="abcrobustlogit", gap=2, warmup=2, layout=layout
+    )
     info = model_info(booster)
     K, bases = N_CLASSES, info["base_classes"]
     if layout == "compact":
@@ -315,7 +332,9 @@ def test_callbacks_see_the_model_so_far(data, params, tmp_path):
         env.model.save_model(tmp_path / f"{env.iteration}.txt")
         seen.append((env.iteration, env.begin_iteration, env.end_iteration, env.model.current_iteration()))
 
-    booster = abc_lgbm.train(params, lgb.Dataset(X, y), 4, callbacks=[checkpoint], gap=1, warmup=1)
+    booster = abc_lgbm.train(
+        params, lgb.Dataset(X, y), 4, callbacks=[checkpoint], method="abcrobustlogit", gap=1, warmup=1
+    )
     assert seen == [(m, 0, 4, m + 1) for m in range(4)]
     last = lgb.Booster(model_file=tmp_path / "3.txt")
     np.testing.assert_allclose(last.predict(X), booster.predict(X), atol=1e-12)
@@ -324,7 +343,7 @@ def test_callbacks_see_the_model_so_far(data, params, tmp_path):
 def test_reset_parameter_changes_the_learning_rate(data, params):
     X, y = data
     for leaf_values in ("paper", "sequential"):
-        options = {"search": 1, "gap": 0, "warmup": 0, "leaf_values": leaf_values}
+        options = {"method": "abcrobustlogit", "search": 1, "gap": 0, "warmup": 0, "leaf_values": leaf_values}
         decayed = abc_lgbm.train(
             params,
             lgb.Dataset(X, y),
@@ -370,7 +389,13 @@ def test_log_evaluation_and_metric_none(data, params, capsys):
     X, y = data
     logging = {**params, "verbosity": 1}
     abc_lgbm.train(
-        logging, lgb.Dataset(X, y), 2, valid_sets=[lgb.Dataset(X, y)], callbacks=[lgb.log_evaluation(1)], warmup=0
+        logging,
+        lgb.Dataset(X, y),
+        2,
+        valid_sets=[lgb.Dataset(X, y)],
+        callbacks=[lgb.log_evaluation(1)],
+        method="abcrobustlogit",
+        warmup=0,
     )
     assert "valid_0's multi_logloss" in capsys.readouterr().out
     evals = {}
@@ -388,7 +413,7 @@ def test_guard_shortens_a_step_that_raises_the_loss(params, caplog):
     """A learning rate of 3 overshoots; with the guard the training loss never rises."""
     X, y = make_data(300)
     wild = {**params, "learning_rate": 3.0}
-    options = {"search": 1, "gap": 0, "warmup": 0, "leaf_clip": None}
+    options = {"method": "abcrobustlogit", "search": 1, "gap": 0, "warmup": 0, "leaf_clip": None}
 
     def run(**more):
         evals, train_set = {}, lgb.Dataset(X, y)
@@ -411,11 +436,15 @@ def test_guard_shortens_a_step_that_raises_the_loss(params, caplog):
 
 def test_leaf_clip_is_max_delta_step(data, params):
     X, y = data
-    clipped = abc_lgbm.train(params, lgb.Dataset(X, y), 5, leaf_clip=0.5, warmup=0)
-    named = abc_lgbm.train({**params, "max_delta_step": 0.5}, lgb.Dataset(X, y), 5, leaf_clip=7.0, warmup=0)
+    clipped = abc_lgbm.train(params, lgb.Dataset(X, y), 5, leaf_clip=0.5, method="abcrobustlogit", warmup=0)
+    named = abc_lgbm.train(
+        {**params, "max_delta_step": 0.5}, lgb.Dataset(X, y), 5, leaf_clip=7.0, method="abcrobustlogit", warmup=0
+    )
     assert np.array_equal(clipped.predict(X), named.predict(X))
     for leaf_values in ("paper", "sequential"):
-        model = abc_lgbm.train(params, lgb.Dataset(X, y), 5, leaf_clip=0.5, warmup=0, leaf_values=leaf_values)
+        model = abc_lgbm.train(
+            params, lgb.Dataset(X, y), 5, leaf_clip=0.5, method="abcrobustlogit", warmup=0, leaf_values=leaf_values
+        )
         trees = abc_lgbm.text.read_model(model.model_to_string())[1]
         assert max(np.abs(abc_lgbm.text.leaf_values(tree)).max() for tree in trees) <= 0.05 + 1e-12
 
@@ -441,7 +470,9 @@ def test_number_of_classes_comes_from_the_labels_if_it_is_not_given(data, params
 
 def test_a_class_without_samples(data, params):
     X, y = data
-    booster = abc_lgbm.train({**params, "num_class": 7}, lgb.Dataset(X, y), 12, search="all", gap=0, warmup=2)
+    booster = abc_lgbm.train(
+        {**params, "num_class": 7}, lgb.Dataset(X, y), 12, method="abcrobustlogit", search="all", gap=0, warmup=2
+    )
     probabilities = booster.predict(X)
     assert probabilities.shape == (600, 7)
     assert np.isfinite(probabilities).all()
@@ -459,6 +490,7 @@ def test_keep_training_booster(data, params):
         valid_sets=[valid_set],
         keep_training_booster=True,
         callbacks=[lgb.record_evaluation(evals)],
+        method="abcrobustlogit",
         warmup=1,
     )
     (result,) = booster.eval_valid()
@@ -482,14 +514,18 @@ def test_keep_training_booster(data, params):
         ({"monotone_constraints": [1, 0, 0, 0, 0, 0]}, {}, "monotone_constraints must be unset"),
         ({"metric": "rmse"}, {}, "metric must be one of .*got 'rmse'"),
         ({"num_class": 4}, {}, "label must be whole numbers from 0 to num_class - 1 = 3; got 4.0"),
-        ({}, {"search": 6}, r"search must be .* up to the number of classes \(5\).*got 6"),
-        ({}, {"search": "some"}, "search must be"),
+        ({}, {"method": "abcrobustlogit", "search": 6}, r"search must be .* up to the number of classes \(5\).*got 6"),
+        ({}, {"method": "abcrobustlogit", "search": "some"}, "search must be"),
         ({}, {"gap": -1}, "gap must be a whole number of at least 0"),
         ({}, {"warmup": 1.5}, "warmup must be a whole number"),
         ({}, {"leaf_clip": 0.0}, "leaf_clip must be a number larger than 0, or None"),
         ({}, {"leaf_values": "best"}, "leaf_values must be one of 'paper', 'sequential'"),
         ({}, {"layout": "wide"}, "layout must be one of 'compact', 'rounds'"),
-        ({"linear_tree": True}, {"leaf_values": "sequential"}, "leaf_values must be 'paper' with linear_tree=True"),
+        (
+            {"linear_tree": True},
+            {"method": "abcrobustlogit", "leaf_values": "sequential"},
+            "leaf_values must be 'paper' with linear_tree=True",
+        ),
         ({"num_iterations": 0}, {}, "num_boost_round must be a whole number of at least 1"),
     ],
 )

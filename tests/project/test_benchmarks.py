@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,10 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "paper"))
 
 import common
-import head_to_head
 import paper
 import paper_data
 import upstream_tests
+from leagues import practice, report, sizes, tuned
 
 
 def run_one(cell: dict[str, Any]) -> dict[str, Any]:
@@ -77,38 +78,91 @@ def test_backgrounds_are_uniform_and_correlated_as_they_should(gamma: float) -> 
     assert neighbours == pytest.approx(expected, abs=0.06)
 
 
-def test_tuning_draws_are_the_same_for_all_and_start_with_the_defaults() -> None:
-    first, *others = head_to_head.draws(10, 0, 3)
-    assert first.num_leaves is None
-    assert first.search is None
-    assert len(others) == head_to_head.TRIALS - 1
-    assert head_to_head.draws(10, 0, 3) == [first, *others]
-    assert head_to_head.draws(10, 1, 3) != [first, *others]
+FEW = ["directional", "lightgbm"]
 
 
-def test_held_out_rows_leave_every_class_to_train_on() -> None:
-    y = np.repeat([0, 1, 2], [90, 9, 1])
-    part, held_out = head_to_head._hold_out(y, 0)
-    assert set(y[part]) == {0, 1, 2}
-    assert held_out.size == 25
-    assert sorted([*part, *held_out]) == list(range(100))
-
-
-def test_head_to_head_on_a_small_set(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def iris_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("abc_plugins.data.datasets.load", lambda _, load=_iris: load())
-    head_to_head.split_data.cache_clear()
-    engines = list(head_to_head.TITLES.values())
-    assert [cell["contender"] for cell in head_to_head.cells("tuned", ["vowel"], 1, 3, ["native"])] == [
-        "robustlogit",
-        "abcrobustlogit",
+    for cached in (practice.table_of, sizes._cut_classes):
+        cached.cache_clear()
+    yield
+    for cached in (practice.table_of, sizes._cut_classes):
+        cached.cache_clear()
+
+
+@pytest.mark.usefixtures("iris_for_all")
+def test_the_league_fits_and_reports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("lightgbm")
+    pytest.importorskip("optuna")
+    monkeypatch.setattr(practice, "ROUNDS", 5)
+    monkeypatch.setattr(tuned, "ROUNDS", 5)
+    cells = list(practice.cells(["vowel"], [0, 1], FEW))
+    assert [(cell["seed"], cell["which"]) for cell in cells] == [(0, FEW[0]), (0, FEW[1]), (1, FEW[0]), (1, FEW[1])]
+    rows = [practice.run_cell(cell) for cell in cells]
+    assert all(row["n"] == 60 and row["K"] == 3 and row["it"] <= 5 and row["err"] < 0.3 for row in rows)
+    searched = [tuned.run_cell(cell) for cell in tuned.cells(["vowel"], [0], FEW, 3, 1000.0)]
+    assert all(row["done"] == 3 and set(row) >= {"ll", "default_ll", "search_cpu"} for row in searched)
+    blocks = report.make_blocks([*rows, *searched])
+    out = "\n".join(blocks.values())
+    report.draw_practice(rows, tmp_path / "league.svg")
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- league: tuned -->\nold\n<!-- /league -->\nafter\n<!-- league: none -->\n")
+    report.put_into(page, blocks)
+    marked = f"<!-- league: tuned -->\n{blocks['tuned']}\n<!-- /league -->"
+    assert page.read_text() == f"before\n{marked}\nafter\n<!-- league: none -->\n"
+    own, other = (np.mean([row["ll"] for row in rows if row["which"] == key]) for key in FEW)
+    assert f"/ {own:.4f}" in out
+    assert f"| LightGBM     | **{own / other:.2f}** |" in out
+    assert f"{searched[0]['default_ll']:.4f} → " in out
+    assert (tmp_path / "league.svg").exists()
+
+
+@pytest.mark.usefixtures("iris_for_all")
+def test_a_search_keeps_the_trial_with_the_lowest_validation_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("lightgbm")
+    pytest.importorskip("optuna")
+    losses = iter([0.5, 0.2, 0.3])
+    tried: list[dict[str, Any]] = []
+
+    def train(contender: Any, sample: Any, params: dict[str, Any]) -> Any:
+        tried.append(params)
+        return contender.train(sample, params | {"n_estimators": 2}), 0.0
+
+    monkeypatch.setattr("abc_plugins.compare.practice.fitting.timed_training", train)
+    monkeypatch.setattr("abc_plugins.compare.practice.fitting.valid_loss", lambda _: next(losses))
+    row = tuned.run_cell(next(tuned.cells(["vowel"], [0], ["lightgbm"], 3, 1000.0)))
+    assert tried[0] == {}  # its own settings
+    assert row["params"] == tried[1] != {}
+
+
+@pytest.mark.usefixtures("iris_for_all")
+def test_cut_sets_have_the_rows_and_classes_asked_for() -> None:
+    pytest.importorskip("lightgbm")
+    cell = {"data": "vowel", "seed": 0, "which": "lightgbm", "rows": 40, "classes": 2}
+    row = sizes.run_cell(cell)
+    assert (row["n"], row["K"]) == (32, 2)
+    assert sorted(cell["rows"] for cell in sizes.cells([0], ["lightgbm"])) == [
+        cell["rows"] for cell in sizes.cells([0], ["lightgbm"])
     ]
-    results = [head_to_head.run_tuned(cell) for cell in head_to_head.cells("tuned", ["vowel"], 1, 3, engines)]
-    assert [one["contender"] for one in results] == [key for pair in head_to_head.PAIRS for key in pair]
-    assert all(one["errors"] < 20 and one["n_test"] == 75 and one["used_rounds"] <= 3 for one in results)
-    head_to_head.report("tuned", results)
-    out = capsys.readouterr().out
-    assert f"{100 * results[0]['errors'] / 75:.2f} → {100 * results[1]['errors'] / 75:.2f}" in out
-    head_to_head.split_data.cache_clear()
+
+
+def test_earlier_figures_are_taken_marked_and_checked(tmp_path: Path) -> None:
+    path = tmp_path / "earlier.jsonl"
+    found = [
+        {"data": "gas_drift_8batches", "seed": 0, "which": "catboost", "K": 6, "err": 0.01, "ll": 0.04, "it": 999},
+        {"data": "letter", "seed": 0, "which": "lightgbm", "K": 26, "err": 0.07, "ll": 0.24, "s": 1.0, "it": 80},
+        {"data": "letter", "seed": 0, "which": "prototype", "K": 26, "err": 0.05, "ll": 0.16, "s": 1.0, "it": 80},
+    ]  # fmt: skip
+    path.write_text("".join(json.dumps(row) + "\n" for row in found))
+    rows = practice.earlier_results(path)
+    assert [(row["data"], row["which"], row["at_limit"]) for row in rows] == [
+        ("gas_drift", "catboost", True),
+        ("letter", "lightgbm", False),
+    ]
+    own = [{**rows[1], "ll": 0.2400001, "versions": {}}, {**rows[0], "ll": 0.05, "versions": {}}]
+    lines = practice.check_earlier(own, rows)
+    assert [line.split()[0] for line in lines] == ["DIFFERENT", "equal"]
 
 
 def _iris() -> Any:

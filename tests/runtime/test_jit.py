@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from abc_plugins.core.runtime import jit
+
 PACKAGE = Path(__file__).parents[2] / "abc_plugins"
 
 INNER = """
@@ -102,3 +104,10 @@ def test_all_kernels_are_compiled_ahead():
     lines = done.stdout.splitlines()
     assert len(lines) > 15
     assert [line for line in lines if line.endswith(" 0")] == []
+
+
+def test_the_message_says_what_is_compiled_and_where_it_is_kept(tmp_path):
+    assert "about half a minute" in jit.compile_message(False, tmp_path)
+    assert f"kept in {tmp_path}" in jit.compile_message(False, tmp_path)
+    assert "were not needed before, which takes some seconds" in jit.compile_message(True, tmp_path)
+    assert "in every process, as there is no folder" in jit.compile_message(False, None)

@@ -4,6 +4,7 @@ import os
 import threading
 import time
 
+import joblib
 import numpy as np
 import pytest
 
@@ -24,6 +25,10 @@ def test_count_blocks(n_rows, blocks):
 
 
 class TestThreadCounts:
+    @pytest.fixture(autouse=True)
+    def _no_limit(self, monkeypatch):
+        monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+
     def test_none_and_minus_one_are_every_core(self):
         assert resolve_n_jobs(None) == resolve_n_jobs(-1) == available_cores() >= 1
 
@@ -34,17 +39,29 @@ class TestThreadCounts:
     def test_positive_numbers_are_taken_as_they_are(self):
         assert [resolve_n_jobs(n) for n in (1, 2, 64)] == [1, 2, 64]
 
-    @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system has no CPU affinity")
-    def test_the_affinity_mask_counts(self, monkeypatch):
-        monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3, 5})
-        assert available_cores() == 3
+    @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no CPU affinity")
+    def test_the_affinity_mask_counts(self):
+        before = os.sched_getaffinity(0)
+        try:
+            os.sched_setaffinity(0, {min(before)})
+            assert available_cores() == resolve_n_jobs(None) == 1
+        finally:
+            os.sched_setaffinity(0, before)
 
-    def test_without_affinity_the_machine_counts(self, monkeypatch):
-        monkeypatch.delattr(os, "sched_getaffinity", raising=False)
-        monkeypatch.setattr(os, "cpu_count", lambda: 6)
-        assert available_cores() == 6
-        monkeypatch.setattr(os, "cpu_count", lambda: None)
-        assert available_cores() == 1
+    @pytest.mark.parametrize(("text", "threads"), [("3", 3), ("2,1", 2), ("100", 8), ("0", 8), ("many", 8), ("", 8)])
+    def test_the_limit_of_openmp_counts(self, monkeypatch, text, threads):
+        monkeypatch.setattr("abc_plugins.core.runtime.parallel.available_cores", lambda: 8)
+        monkeypatch.setenv("OMP_NUM_THREADS", text)
+        assert (resolve_n_jobs(None), resolve_n_jobs(-1), resolve_n_jobs(5)) == (threads, 8, 5)
+
+    def test_joblib_decides_for_those_who_ask_for_nothing(self, monkeypatch):
+        monkeypatch.setattr("abc_plugins.core.runtime.parallel.available_cores", lambda: 8)
+        with joblib.parallel_config(backend="threading", n_jobs=3):
+            assert (resolve_n_jobs(None), resolve_n_jobs(5)) == (3, 5)
+            inside = joblib.Parallel()(joblib.delayed(resolve_n_jobs)(n_jobs) for n_jobs in (None, 5))
+        assert inside == [1, 5]
+        with joblib.parallel_config(n_jobs=-2):
+            assert resolve_n_jobs(None) == 7
 
 
 class TestOverRows:

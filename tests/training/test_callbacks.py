@@ -116,12 +116,12 @@ def test_an_answer_that_is_no_truth_value() -> None:
 def test_log_evaluation() -> None:
     file = io.StringIO()
     train([cb.log_evaluation(2, file=file)], {"valid": {"logloss": [0.5, 0.25, 0.2]}}, 3)
-    assert file.getvalue() == "[2] train loss 50, valid logloss 0.25\n"
+    assert file.getvalue() == "[2] train logloss 50, valid logloss 0.25, 1.0 s\n"
 
 
 def test_log_evaluation_prints_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     train([cb.log_evaluation()], {}, 2)
-    assert capsys.readouterr().out == "[1] train loss 100\n[2] train loss 50\n"
+    assert capsys.readouterr().out == "[1] train logloss 100, 0.5 s\n[2] train logloss 50, 1.0 s\n"
 
 
 def test_record_evaluation_starts_anew() -> None:
@@ -228,15 +228,15 @@ def test_progress_in_a_log_file_is_plain_lines() -> None:
     file = io.StringIO()
     train([cb.progress_bar(file=file)], METRICS, 3)
     first, last = file.getvalue().splitlines()  # the second comes less than five seconds after the first
-    assert first == "round 1/3: train loss 100, valid logloss 0.5, 0:01 left"
-    assert last == "round 3/3: train loss 33.3333, valid logloss 0.125, 0:00 left"
+    assert first == "round 1/3: train logloss 100, valid logloss 0.5, 0:01 left"
+    assert last == "round 3/3: train logloss 33.3333, valid logloss 0.125, 0:00 left"
 
 
 def test_progress_on_a_plain_terminal_overwrites_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     hide(monkeypatch, "rich", "tqdm")
     file = Terminal()
     train([cb.progress_bar(file=file)], METRICS, 3)
-    assert file.getvalue().startswith("\rround 1/3: train loss 100")
+    assert file.getvalue().startswith("\rround 1/3: train logloss 100")
     assert file.getvalue().endswith(" left\n")
     assert file.getvalue().count("\n") == 1
 
@@ -258,7 +258,7 @@ def test_progress_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> 
     train([cb.progress_bar()], {}, 1)
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err == "round 1/1: train loss 100, 0:00 left\n"
+    assert captured.err == "round 1/1: train logloss 100, 0:00 left\n"
 
 
 def test_clock() -> None:

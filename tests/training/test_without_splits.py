@@ -26,11 +26,17 @@ def fit(*data: Any, **options: Any) -> ABCBoostClassifier:
 @pytest.mark.parametrize(
     ("X", "y", "weights", "options", "why"),
     [
-        (X[:9], Y[:9], None, {}, r"total weight of 9 .* two leaves need 10: set a smaller min_samples_leaf than 5"),
-        (X, Y, None, {"subsample": 0.1}, r"total weight of 60 .* of which 0\.1 are drawn for a round, .* need 10"),
+        (X[:9], Y[:9], None, {}, "there are 9 samples, but two leaves need 10: set a smaller min_samples_leaf than 5"),
+        (
+            X,
+            Y,
+            None,
+            {"subsample": 0.1},
+            r"60 samples, of which 0\.1 are drawn for a round, but two leaves need 10",
+        ),
         (np.ones_like(X), Y, None, {}, "all features are constant"),
         (X, Y, Y == 1, {}, "all samples that have weight are of one class"),
-        (np.eye(N), Y, None, {}, "no split of a feature improves the loss and leaves enough samples"),
+        (np.eye(N), Y, None, {}, "no split of a feature improves the loss by enough and leaves enough samples"),
     ],
     ids=["few rows", "few rows drawn", "constant", "one class", "rare values"],
 )

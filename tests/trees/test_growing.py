@@ -19,7 +19,7 @@ from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.core.trees import round_grower, teamwork, workspace
 from abc_plugins.core.trees.categories import make_category_order
-from abc_plugins.core.trees.fixedpoint import WeightUnits, to_fixed_point, weigh
+from abc_plugins.core.trees.fixedpoint import WeightUnits, count_rows, to_fixed_point, weigh
 from abc_plugins.core.trees.histogram import build_histogram, subtract_histogram
 from abc_plugins.core.trees.round_grower import RoundGrower
 from abc_plugins.core.trees.splitting import SplitRules, Thresholds, find_best_split, make_thresholds
@@ -81,8 +81,8 @@ def group_size(request, monkeypatch):
     monkeypatch.setattr(columns_module, "_CELLS_PER_GROUP", sizes[request.param])
 
 
-def cells_of(problem, pair=(1, CLASSIC)):
-    data, units = problem.data, weigh(problem.data.weights)
+def cells_of(problem, pair=(1, CLASSIC), units=None):
+    data, units = problem.data, weigh(problem.data.weights) if units is None else units
     cells = np.empty((N, 2), dtype=np.int64)
     cell_units = np.empty(2)
     to_fixed_point(
@@ -144,9 +144,12 @@ def no_order(features):
     return make_category_order(features.n_bins, np.zeros(len(features.n_bins), dtype=bool))
 
 
-def plain_splits(problem, rows, rules, f):
-    """All allowed splits on a feature: (gain, bin, missing_left, rows that go left), from the raw codes."""
-    columns, weights = problem.columns, problem.data.weights
+def plain_splits(problem, rows, rules, f, amounts=None):
+    """All allowed splits on a feature: (gain, bin, missing_left, rows that go left), from the raw codes.
+
+    A child must have so much of `amounts`, the weights by default.
+    """
+    columns, weights = problem.columns, problem.data.weights if amounts is None else amounts
     codes = columns.codes[f, rows]
     missing = columns.has_missing[f] & (codes == columns.n_bins[f])
     min_weight = (rules.min_wh >> rules.hessian_bits) * rules.weight_per_unit
@@ -339,14 +342,17 @@ def test_a_tree_is_grown_best_first(method, share):
     options = {"num_leaves": 9, "min_samples_leaf": 6, "reg_lambda": 0.5, "min_child_weight": 1.0}
     nodes, leaf_ids = grow(problem, sample=sample, method=method, **options)
     np.testing.assert_array_equal(leaf_ids, plain_leaves(problem, nodes))
-    rules = make_rules(
-        weigh(problem.data.weights), second_order=method == "robustlogit", reg_lambda=0.5, min_weight=6, min_hessian=1.0
-    )
+    counts = method == "robustlogit"  # leaves are counted in rows, not in weights
+    units = count_rows(N) if counts else weigh(problem.data.weights)
+    rules = make_rules(units, second_order=counts, reg_lambda=0.5, min_weight=6, min_hessian=1.0)
+    amounts = np.ones(N) if counts else problem.data.weights
     rows_of = {0: sample}
     for t in range(len(nodes) // 2):
         parent = int(np.flatnonzero(nodes["left"] == 2 * t + 1)[0])
         splits = {
-            leaf: [s for f in range(problem.columns.feature.size) for s in plain_splits(problem, rows, rules, f)]
+            leaf: [
+                s for f in range(problem.columns.feature.size) for s in plain_splits(problem, rows, rules, f, amounts)
+            ]
             for leaf, rows in rows_of.items()
         }
         best = {leaf: max((s[0] for s in found), default=0.0) for leaf, found in splits.items()}
@@ -356,12 +362,12 @@ def test_a_tree_is_grown_best_first(method, share):
         f = nodes[parent]["feature"]
         left = next(
             s[3]
-            for s in plain_splits(problem, rows, rules, f)
+            for s in plain_splits(problem, rows, rules, f, amounts)
             if s[1] == nodes[parent]["bin"] and s[2] in (None, nodes[parent]["missing_left"])
         )
         rows_of[2 * t + 1], rows_of[2 * t + 2] = left, np.setdiff1d(rows, left)
     assert len(rows_of) == 9
-    cells = cells_of(problem)[0]
+    cells = cells_of(problem, units=units)[0]
     for leaf, rows in rows_of.items():
         np.testing.assert_array_equal([nodes[leaf]["z"], nodes[leaf]["wh"]], cells[rows].sum(axis=0))
         assert nodes[leaf]["weight"] == problem.data.weights[leaf_ids == leaf].sum()
@@ -372,7 +378,7 @@ def test_no_more_leaves_than_can_be():
     problem = make_problem()
     nodes, leaf_ids = grow(problem, num_leaves=32767, min_samples_leaf=1)
     assert np.unique(leaf_ids).size == (len(nodes) + 1) // 2 <= N
-    for least in (1e9, problem.data.weights.sum() / 2 + 1):
+    for least in (10**9, N // 2 + 1):
         assert len(grow(problem, num_leaves=8, min_samples_leaf=least)[0]) == 1
     assert len(grow(problem, num_leaves=2, min_samples_leaf=1)[0]) == 3
 
@@ -430,9 +436,9 @@ def test_memory_for_few_histograms_grows_the_same_trees(make_data, monkeypatch, 
     expected = ABCBoostClassifier(**PAPER | options, random_state=0, n_jobs=1).fit(data.X, data.y).model_.flat()
     made = []
 
-    def make_few(columns, num_leaves, _):
+    def make_few(columns, num_leaves, _, choice):
         made.append(max(n_histograms, 3))
-        return workspace.make_workspace(columns, num_leaves, made[-1])
+        return workspace.make_workspace(columns, num_leaves, made[-1], choice)
 
     monkeypatch.setattr(teamwork, "make_workspace", make_few)
     monkeypatch.setattr(round_grower, "_HISTOGRAM_BYTES", 0)
@@ -536,9 +542,7 @@ def test_trees_of_two_small_classes_have_fewer_leaves(per_leaf, weight, large, s
     X = np.random.default_rng(0).normal(size=(y.size, 2))
     workers = Workers(1)
     data = make_training_data(X, y, np.full(y.size, weight), 3, 255, workers)
-    trees = RoundGrower(
-        data, paper_settings(num_leaves=9, min_samples_leaf=0.5, pair_samples_per_leaf=per_leaf), workers
-    )
+    trees = RoundGrower(data, paper_settings(num_leaves=9, min_samples_leaf=1, pair_samples_per_leaf=per_leaf), workers)
     plus, minus = np.array([0, 0]), np.array([1, 2])
     assert trees._max_leaves(plus, minus).tolist() == [large, small]
     assert trees._max_leaves(minus, plus).tolist() == [large, small]  # (k, b) and (b, k) are one tree
@@ -553,7 +557,7 @@ def test_weights_that_should_be_equal_allow_equally_many_leaves(seed):
     weights = (y.size / 5 / np.bincount(y))[y]
     for order in (np.arange(y.size), rng.permutation(y.size)):
         data = make_training_data(rng.normal(size=(y.size, 1)), y[order], weights[order], 5, 255, Workers(1))
-        settings = paper_settings(num_leaves=50, min_samples_leaf=0.1, pair_samples_per_leaf=3.5)
+        settings = paper_settings(num_leaves=50, min_samples_leaf=1, pair_samples_per_leaf=3.5)
         trees = RoundGrower(data, settings, Workers(1))
         plus, minus = np.array([(k, b) for k in range(5) for b in range(5) if k != b]).T
         assert set(trees._max_leaves(plus, minus)) == {20}

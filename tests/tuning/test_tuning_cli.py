@@ -16,7 +16,7 @@ import pytest
 
 import abc_plugins
 from abc_plugins import ABCBoostClassifier, cli
-from abc_plugins.data.tablefiles import write_table
+from abc_plugins.data.tablewriting import write_table
 from abc_plugins.tuning.report.page import render_report
 from abc_plugins.tuning.result import finding
 from abc_plugins.tuning.study.storage import open_storage

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from abc_plugins import ABCBoostClassifier, cli
-from abc_plugins.data.tablefiles import write_table
+from abc_plugins.data.tablewriting import write_table
 from tuning import WeightedEnsemble
 
 FAST = ["--folds", "2", "--repeats", "1", "--max-rounds", "12", "--trials", "3", "--quiet"]

@@ -9,7 +9,7 @@ import pytest
 
 import abc_plugins.tuning
 import tuning
-from abc_plugins.data.tablefiles import write_table
+from abc_plugins.data.tablewriting import write_table
 
 
 def test_the_top_level_package_has_the_public_names():

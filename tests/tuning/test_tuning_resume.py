@@ -15,7 +15,7 @@ import pytest
 from optuna.trial import TrialState
 
 from abc_plugins import cli
-from abc_plugins.data.tablefiles import write_table
+from abc_plugins.data.tablewriting import write_table
 from abc_plugins.tuning.objective import Objective
 from abc_plugins.tuning.study.rounds import Pulse
 from abc_plugins.tuning.study.storage import fail_lost_trials, is_surplus, sign
@@ -40,6 +40,19 @@ print("end", flush=True)
 @pytest.fixture(autouse=True)
 def _quiet():
     optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+
+@pytest.fixture(autouse=True)
+def _interruptible():
+    """Shells switch SIGINT off for jobs in the background, and the tests may be one."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def let_interrupt() -> None:
+    """Likewise, in a new process before its program begins."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def run(storage, callbacks=(), **options):
@@ -86,7 +99,10 @@ def start_workers(storage, *hang_in) -> list[subprocess.Popen]:
     signal_file = storage.with_suffix(".go")
     script = WORKER.format(path=[str(Path(__file__).parent), *sys.path])
     command = [sys.executable, "-c", script, str(storage), str(signal_file)]
-    workers = [subprocess.Popen([*command, str(number)], stdout=subprocess.PIPE, text=True) for number in hang_in]
+    workers = [
+        subprocess.Popen([*command, str(number)], stdout=subprocess.PIPE, text=True, preexec_fn=let_interrupt)
+        for number in hang_in
+    ]
     assert [worker.stdout.readline() for worker in workers] == ["ready\n"] * len(workers)
     signal_file.touch()
     return workers
@@ -146,7 +162,8 @@ with Interrupts() as interrupts:
         print("ready", flush=True)
         time.sleep(600)
 """
-    worker = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", script]
+    worker = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=let_interrupt)
     assert worker.stdout.readline() == "ready\n"
     worker.send_signal(signal.SIGINT)
     time.sleep(0.5)
@@ -216,7 +233,10 @@ def test_interruption_of_the_command(tmp_path):
     command = ["tune", str(tmp_path / "data.csv"), "--target", "animal", "--storage", str(storage)]
     command += ["--folds", "2", "--max-rounds", "400", "--early-stopping-rounds", "400"]
     worker = subprocess.Popen(
-        [sys.executable, "-m", "abc_plugins", *command, "--trials", "50"], stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "abc_plugins", *command, "--trials", "50"],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=let_interrupt,
     )
     deadline = time.monotonic() + 300
     while not (storage.exists() and _n_trials(storage) >= 2) and time.monotonic() < deadline:

@@ -309,12 +309,12 @@ def fit_engine(engine, callback, X, codes):
     elif engine == "lgbm":
         from abc_plugins.lgbm import ABCLGBMClassifier
 
-        model = ABCLGBMClassifier(n_estimators=7, warmup=2, n_jobs=1, verbosity=-1)
+        model = ABCLGBMClassifier(n_estimators=7, method="abcrobustlogit", warmup=2, n_jobs=1, verbosity=-1)
         model.fit(X, codes, eval_set=[(X, codes)], eval_names=["held_out"], callbacks=[callback])
     else:
         from abc_plugins.xgb import ABCXGBClassifier
 
-        model = ABCXGBClassifier(n_estimators=7, warmup=2, n_jobs=1, callbacks=[callback])
+        model = ABCXGBClassifier(n_estimators=7, method="abcrobustlogit", warmup=2, n_jobs=1, callbacks=[callback])
         model.fit(X, codes, eval_set=[(X, codes)], verbose=False)
 
 
@@ -402,11 +402,11 @@ def test_folds_of_other_engines_are_fitted_as_their_estimators_fit(data, engine)
         if engine == "lgbm":
             from abc_plugins.lgbm import ABCLGBMClassifier
 
-            model = ABCLGBMClassifier(**parameters, random_state=0, verbosity=-1)
+            model = ABCLGBMClassifier(method="abcrobustlogit", **parameters, random_state=0, verbosity=-1)
         else:
             from abc_plugins.xgb import ABCXGBClassifier
 
-            model = ABCXGBClassifier(**parameters, random_state=0)
+            model = ABCXGBClassifier(method="abcrobustlogit", **parameters, random_state=0)
         model.fit(X[fold.train], codes[fold.train])
         error = np.mean(model.predict(X[fold.test]) != codes[fold.test])
         assert trial.user_attrs["outcome"]["fold_scores"][index] == pytest.approx(error, abs=1e-12)

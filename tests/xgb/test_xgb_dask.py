@@ -26,7 +26,7 @@ from abc_plugins.xgb import train as train_here  # noqa: E402
 K = 5
 N = 600
 PARAMS = {"num_class": K, "max_depth": 3, "nthread": 1, "learning_rate": 0.3, "eval_metric": ["merror", "mlogloss"]}
-SCHEDULE = {"search": 2, "gap": 1, "warmup": 2}
+SCHEDULE = {"method": "abcrobustlogit", "search": 2, "gap": 1, "warmup": 2}
 QUICK = Config(timeout=30)  # a lost worker is noticed within this many seconds
 
 
@@ -151,8 +151,8 @@ def test_asynchronous_client(client, data):
     async def fit():
         async with Client(client.scheduler.address, asynchronous=True) as later:
             made = await abc_dask.DaskDMatrix(later, array.from_array(X, chunks=(N, 6)), array.from_array(y, chunks=N))
-            results = await abc_dask.train(later, PARAMS, made, 2, warmup=0)
-            model = abc_dask.ABCDaskXGBClassifier(n_estimators=2, warmup=0)
+            results = await abc_dask.train(later, PARAMS, made, 2, method="abcrobustlogit", warmup=0)
+            model = abc_dask.ABCDaskXGBClassifier(n_estimators=2, method="abcrobustlogit", warmup=0)
             model.client = later
             await model.fit(array.from_array(X, chunks=(N, 6)), array.from_array(y, chunks=N))
             return results["booster"], model.get_booster()
@@ -173,7 +173,7 @@ def test_what_is_missing_or_wrong_is_named(data):
     with pytest.raises(TypeError, match="params must be a dict"):
         abc_dask.train(None, [("num_class", 3)], None)
     with pytest.raises(ValueError, match="gap must be a whole number of at least 0; got -1"):
-        abc_dask.train(None, PARAMS, None, gap=-1)
+        abc_dask.train(None, PARAMS, None, method="abcrobustlogit", gap=-1)
     assert data[0].shape == (N, 6)
 
 

@@ -85,7 +85,7 @@ def test_trees_along_directions(make_data, n_classes, warmup, tree_shape, vector
 def test_after_early_stopping(make_data, vector_leaves):
     data = make_data(4, 600)
     model = ABCBoostClassifier(n_estimators=200, learning_rate=0.4, early_stopping_rounds=4, n_jobs=1)
-    model.fit(data.X, data.y)
+    model.fit(data.X[:400], data.y[:400], eval_set=[(data.X[400:], data.y[400:])])
     assert model.best_iteration_ < model.model_.n_rounds
     X = data.X.astype(np.float32)
     booster = export(model, vector_leaves=vector_leaves)
@@ -106,7 +106,7 @@ def test_categories(n_classes, tree_shape, grow_model, make_categories):
         scores = ensemble.raw_scores(X, workers)
     for vector_leaves in (False, True):
         assert is_same(export(ensemble, vector_leaves=vector_leaves), X, scores, output_margin=True)
-    booster = export(ensemble)
+    booster = export(ensemble, vector_leaves=False)
     contributions = booster.predict(xgboost.DMatrix(X), pred_contribs=True)
     assert np.abs(contributions.sum(axis=-1).reshape(scores.shape) - scores).max() < 1e-4
 
@@ -201,7 +201,7 @@ def test_missing_values_go_where_they_go_natively():
 
 def test_rounds_stay_rounds(native):
     model, X = native
-    booster = export(model)
+    booster = export(model, vector_leaves=False)
     assert booster.num_boosted_rounds() == model.model_.n_rounds
     assert base_classes(booster) == model.base_classes_.tolist()
     with Workers(1) as workers:
@@ -213,7 +213,7 @@ def test_rounds_stay_rounds(native):
 
 def test_contributions_add_up_to_the_margins(native):
     model, X = native
-    booster = export(model)
+    booster = export(model, vector_leaves=False)
     data = xgboost.DMatrix(X)
     for approximate in (False, True):
         contributions = booster.predict(data, pred_contribs=True, approx_contribs=approximate)
@@ -255,11 +255,15 @@ def test_the_saved_file_predicts_without_abc_plugins(native, tmp_path, suffix):
 
 def test_stock_training_continues_an_export(native):
     model, X = native
+    booster = export(model, vector_leaves=False)
     data = xgboost.DMatrix(X, np.searchsorted(model.classes_, model.predict(X)))
     params = {"objective": "multi:softprob", "num_class": 4, "nthread": 1}
-    longer = xgboost.train(params, data, 2, xgb_model=export(model))
+    longer = xgboost.train(params, data, 2, xgb_model=booster)
     assert longer.num_boosted_rounds() == model.model_.n_rounds + 2
-    assert np.array_equal(longer.predict(data, iteration_range=(0, model.model_.n_rounds)), export(model).predict(data))
+    assert np.array_equal(
+        longer.predict(data, iteration_range=(0, model.model_.n_rounds)),
+        booster.predict(data),
+    )
 
 
 @pytest.mark.parametrize("method", ["directional", "abcrobustlogit"])
@@ -270,8 +274,22 @@ def test_feature_names_are_kept(method):
     assert export(model).feature_names == ["height", "width"]
 
 
+def test_directional_trees_are_written_once_by_default(native):
+    model, X = native
+    booster = export(model)
+    sizes = json.loads(booster.save_raw("json"))["learner"]["gradient_booster"]["model"]["gbtree_model_param"]
+    copies = 1 if model.method == "directional" else 2
+    n_classic = 3 * 4  # the rounds of the warmup
+    assert int(sizes["num_trees"]) == n_classic + copies * (model.model_.n_trees - n_classic)
+    assert is_same(booster, X, model.predict_proba(X))
+
+
 def test_what_is_no_model_is_refused(native):
     with pytest.raises(TypeError, match="model must be a fitted ABCBoostClassifier or a TreeEnsemble"):
         export(ABCBoostClassifier())
     with pytest.raises(ValueError, match="n_rounds must be a whole number from 1 to 12; got 13"):
         export(native[0], n_rounds=13)
+    with pytest.raises(TypeError, match="vector_leaves must be True or False; got 'yes'"):
+        export(native[0], vector_leaves="yes")
+    with pytest.raises(TypeError, match="path must be a path; got 3"):
+        export(native[0], 3)

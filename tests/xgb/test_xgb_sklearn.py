@@ -50,6 +50,7 @@ def test_it_is_train_with_xgboosts_estimator_around_it(data):
         {"num_class": 3, "max_depth": 3, "nthread": 1},
         xgboost.QuantileDMatrix(X, y),
         8,
+        method="abcrobustlogit",
         warmup=2,
         gap=1,
         verbose_eval=False,
@@ -67,7 +68,7 @@ def test_parameters_survive_clone_and_set_params():
     copied = clone(model)
     assert copied.get_params() == model.get_params()
     assert (copied.search, copied.leaf_clip, copied.max_depth) == ("all", None, 5)
-    assert copied.set_params(gap=3, reg_lambda=2.0).get_params()["gap"] == 3
+    assert copied.set_params(method="abcrobustlogit", gap=3, reg_lambda=2.0).get_params()["gap"] == 3
     assert "gap" not in copied.get_xgb_params()
     assert copied.get_xgb_params()["reg_lambda"] == 2.0
 
@@ -103,7 +104,9 @@ def test_it_works_in_searches_and_pipelines(data):
     X, y = data
     pipeline = make_pipeline(StandardScaler(), ABCXGBClassifier(**SMALL))
     assert cross_val_score(pipeline, X, y, cv=3).mean() > 0.8
-    search = GridSearchCV(ABCXGBClassifier(**SMALL), {"search": [1, 2], "max_depth": [1, 3]}, cv=2).fit(X, y)
+    search = GridSearchCV(
+        ABCXGBClassifier(**SMALL), {"method": "abcrobustlogit", "search": [1, 2], "max_depth": [1, 3]}, cv=2
+    ).fit(X, y)
     assert search.best_params_["max_depth"] == 3
 
 
@@ -136,8 +139,26 @@ def test_contributions_explain_the_margins(data):
 def test_bad_parameters_are_named(data):
     X, y = data
     with pytest.raises(ValueError, match="gap must be a whole number of at least 0; got -2"):
-        ABCXGBClassifier(gap=-2).fit(X, y)
+        ABCXGBClassifier(method="abcrobustlogit", gap=-2).fit(X, y)
     with pytest.raises(TypeError, match="objective must be the name of an objective"):
         ABCXGBClassifier(objective=lambda _labels, margins: (margins, margins)).fit(X, y)
     with pytest.raises(ValueError, match="booster must be 'gbtree'"):
         ABCXGBClassifier(booster="dart").fit(X, y)
+
+
+@pytest.mark.parametrize("objective", ["multi:softmax", "multi:softprob"])
+def test_custom_metrics_get_what_the_objective_predicts(data, objective):
+    X, y = data
+    shapes = {}
+
+    def error(y_true, predicted):
+        shapes[kind] = predicted.shape
+        labels = predicted if predicted.ndim == 1 else predicted.argmax(axis=1)
+        return float(np.mean(labels != y_true))
+
+    for kind in (xgboost.XGBClassifier, ABCXGBClassifier):
+        model = kind(n_estimators=3, n_jobs=1, objective=objective, eval_metric=error)
+        model.fit(X, y, eval_set=[(X, y)], verbose=False)
+        last = model.evals_result()["validation_0"]["error"][-1]
+        assert last == pytest.approx(1.0 - model.score(X, y), abs=1e-6)
+    assert shapes[ABCXGBClassifier] == shapes[xgboost.XGBClassifier]

@@ -17,7 +17,7 @@ from abc_plugins.xgb.xgboost_grower import XGBoostGrower  # noqa: E402
 
 K = 4
 PARAMS = {"num_class": K, "max_depth": 3, "nthread": 1, "learning_rate": 0.3}
-SCHEDULE = {"search": 2, "gap": 1, "warmup": 2}
+SCHEDULE = {"method": "abcrobustlogit", "search": 2, "gap": 1, "warmup": 2}
 
 
 def make_data(n=600, seed=0, n_features=5, levels=12):
@@ -102,7 +102,7 @@ def test_against_the_algorithm_as_it_is_written(data, search):
     matrix, _ = data
     params = {key: value for key, value in PARAMS.items() if key != "num_class"} | {"max_delta_step": 4}
     F, bases = naive_abc(params, matrix, 8, search=search, gap=1, warmup=2)
-    booster = quiet({**params, "num_class": K}, matrix, 8, search=search, gap=1, warmup=2)
+    booster = quiet({**params, "num_class": K}, matrix, 8, method="abcrobustlogit", search=search, gap=1, warmup=2)
     assert base_classes(booster) == bases == json.loads(booster.attr("base_classes"))
     assert np.abs(booster.predict(matrix) - softmax(F)).max() < 1e-5
 
@@ -132,7 +132,13 @@ def test_iterations_and_slices_are_rounds(data, leaf_values):
     matrix, other = data
     recorder = Recorder()
     booster = quiet(
-        PARAMS, matrix, 9, evals=[(other, "t")], custom_metric=recorder, leaf_values=leaf_values, **SCHEDULE
+        PARAMS,
+        matrix,
+        9,
+        evals=[(other, "t")],
+        custom_metric=recorder,
+        leaf_values=leaf_values,
+        **SCHEDULE,
     )
     assert booster.num_boosted_rounds() == len(recorder.seen) == 9
     for m, training_time in enumerate(recorder.seen, start=1):
@@ -144,7 +150,7 @@ def test_iterations_and_slices_are_rounds(data, leaf_values):
 
 
 def test_margins_sum_to_zero_after_abc_rounds(data):
-    booster = quiet(PARAMS, data[0], 5, warmup=0)
+    booster = quiet(PARAMS, data[0], 5, method="abcrobustlogit", warmup=0)
     assert np.abs(booster.predict(data[1], output_margin=True).sum(axis=1)).max() < 1e-5
 
 
@@ -206,7 +212,7 @@ def test_training_starts_from_base_margin():
 
 def test_a_base_score_of_the_user_is_kept(data):
     scores = [0.5, 0.0, -0.5, 0.25]
-    booster = quiet(PARAMS | {"base_score": scores}, data[0], 2, warmup=0)
+    booster = quiet(PARAMS | {"base_score": scores}, data[0], 2, method="abcrobustlogit", warmup=0)
     assert np.allclose(booster.predict(data[0], output_margin=True).sum(axis=1), sum(scores), atol=1e-5)
 
 
@@ -283,7 +289,7 @@ def test_evaluation_monitor_prints_each_round(data, capfd):
 @pytest.mark.parametrize(("search", "gap", "warmup"), [(2, 1, 2), (1, 0, 0), ("all", 3, 1)])
 def test_a_run_in_two_parts_is_the_run_in_one(data, search, gap, warmup):
     matrix, other = data
-    schedule = {"search": search, "gap": gap, "warmup": warmup}
+    schedule = {"method": "abcrobustlogit", "search": search, "gap": gap, "warmup": warmup}
     whole = quiet(PARAMS, matrix, 10, **schedule)
     part = quiet(PARAMS, matrix, 4, **schedule)
     history = {}
@@ -328,15 +334,15 @@ def test_pairs_of_a_search_are_grown_once_and_kept_rounds_grow_no_more(data, mon
     grown = []
     original = XGBoostGrower.grow
 
-    def counting(self, params, scores, pairs, iteration):
-        grown.append(len(pairs))
-        return original(self, params, scores, pairs, iteration)
+    def counting(self, params, n_outputs, write, iteration):
+        grown.append(n_outputs)
+        return original(self, params, n_outputs, write, iteration)
 
     monkeypatch.setattr(XGBoostGrower, "grow", counting)
-    quiet(PARAMS, data[0], 5, search=3, gap=2, warmup=1)
+    quiet(PARAMS, data[0], 5, method="abcrobustlogit", search=3, gap=2, warmup=1)
     assert grown == [K, 3 * (K - 1) - 3, K - 1, K - 1, 3 * (K - 1) - 3]
     grown.clear()
-    quiet(PARAMS, data[0], 3, search=1, gap=0, warmup=0)
+    quiet(PARAMS, data[0], 3, method="abcrobustlogit", search=1, gap=0, warmup=0)
     assert grown == [K - 1] * 3
 
 
@@ -398,7 +404,13 @@ def test_parameters_of_tree_growth(extra):
 
 
 def test_rounds_draw_different_rows(data):
-    booster = quiet(PARAMS | {"subsample": 0.3, "max_depth": 1, "learning_rate": 1e-6}, data[0], 4, warmup=4)
+    booster = quiet(
+        PARAMS | {"subsample": 0.3, "max_depth": 1, "learning_rate": 1e-6},
+        data[0],
+        4,
+        method="abcrobustlogit",
+        warmup=4,
+    )
     covers = {json.dumps(json.loads(tree)["cover"]) for tree in booster.get_dump(with_stats=True, dump_format="json")}
     assert len(covers) > 4
 
@@ -467,8 +479,8 @@ def test_what_cannot_be_right_is_refused_by_name(data, params, message):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"search": 0}, ValueError, "search must be a whole number from 1"),
-        ({"search": 5}, ValueError, r"up to the number of classes \(4\)"),
+        ({"method": "abcrobustlogit", "search": 0}, ValueError, "search must be a whole number from 1"),
+        ({"method": "abcrobustlogit", "search": 5}, ValueError, r"up to the number of classes \(4\)"),
         ({"gap": -1}, ValueError, "gap must be a whole number of at least 0; got -1"),
         ({"warmup": 1.5}, TypeError, "warmup must be a whole number"),
         ({"leaf_clip": 0.0}, ValueError, "leaf_clip must be a number larger than 0, or None"),
@@ -498,4 +510,10 @@ def test_bad_labels_and_objectives_are_refused():
     with pytest.raises(TypeError, match="params must be a dict; got 'list'"):
         quiet([("num_class", 3)], xgboost.DMatrix(X, y), 1)
     with pytest.raises(ValueError, match="leaf_values must be 'paper' with num_parallel_tree"):
-        quiet({"num_class": 4, "num_parallel_tree": 2}, xgboost.DMatrix(X, y), 1, leaf_values="sequential")
+        quiet(
+            {"num_class": 4, "num_parallel_tree": 2},
+            xgboost.DMatrix(X, y),
+            1,
+            method="abcrobustlogit",
+            leaf_values="sequential",
+        )

@@ -54,12 +54,15 @@ class VectorRules(NamedTuple):
         Largest absolute value before shrinkage.
     learning_rate : float
         Shrinkage, nu.
+    reg_alpha : float
+        Taken from the absolute sum of residuals.
     """
 
     factor: float
     reg_lambda: float
     clip: float
     learning_rate: float
+    reg_alpha: float = 0.0
 
 
 class ProbabilityRows:
@@ -74,10 +77,21 @@ class ProbabilityRows:
     max_leaves : int
         No tree has more leaves.
     workers : Workers
+    reduce : callable, optional
+        Adds arrays of sums over the processes that share the samples; all of them must get the same result.
     """
 
-    def __init__(self, labels: Integers, weights: Floats, start: Floats, max_leaves: int, workers: Workers) -> None:
+    def __init__(
+        self,
+        labels: Integers,
+        weights: Floats,
+        start: Floats,
+        max_leaves: int,
+        workers: Workers,
+        reduce: Callable[[Floats], Floats] = np.asarray,
+    ) -> None:
         self._labels, self._weights, self._workers = labels, weights, workers
+        self.reduce = reduce
         self._n_classes = start.size
         width = -(-start.size // LANES) * LANES
         self._width = width
@@ -178,7 +192,7 @@ class ProbabilityRows:
 
         self._over_chunks(add_up, alone=alone)
         sums = self._sums[:, :n_leaves]
-        sums = sums[0] if sums.shape[0] == 1 else sums.sum(axis=0)
+        sums = self.reduce(sums[0] if sums.shape[0] == 1 else sums.sum(axis=0))
         values = np.empty((n_leaves, self._n_classes))
         _newton_vectors(sums, rules, only, values)
         self._waiting = self._waiting[:0]
@@ -199,10 +213,11 @@ class ProbabilityRows:
         self._settle()
         n_samples, n_classes = self._labels.size, self._n_classes
         n_wanted = max(_FEWEST_HESSIANS, _HESSIAN_ENTRIES // n_classes**2)
-        step = -(-n_samples // n_wanted)
-        hessian = np.empty((n_classes, n_classes))
-        _add_up_hessians(self._rows, self._weights, step, hessian)
-        return hessian
+        step = max(-(-n_samples // n_wanted), 1)
+        sums = np.zeros((n_classes + 1, n_classes))  # the last row: the weight of the samples
+        sums[-1, 0] = _add_up_hessians(self._rows, self._weights, step, sums[:-1])
+        sums = self.reduce(sums)
+        return sums[:-1] / sums[-1, 0]
 
     def loss(self) -> float:
         """Total weighted log loss."""
@@ -236,7 +251,7 @@ class ProbabilityRows:
 
         self._over_chunks(derive_chunk)
         self._waiting = self._waiting[:0]
-        return float(losses.sum())
+        return float(self.reduce(losses.sum(keepdims=True))[0])
 
 
 @part_of_kernel
@@ -269,9 +284,8 @@ def _sum_leaves(rows, labels, weights, waiting, growth, leaves, sums, width, fir
 
 @summing_kernel
 def _add_up_hessians(rows, weights, step, hessian):
-    """Weighted mean of diag(p) - p p' over every `step`-th sample."""
+    """Weighted sum of diag(p) - p p' over every `step`-th sample, and of their weights."""
     n_classes = hessian.shape[0]
-    hessian[:] = 0.0
     total = 0.0
     for i in range(0, rows.shape[0], step):
         row, weight = rows[i], weights[i]
@@ -282,9 +296,7 @@ def _add_up_hessians(rows, weights, step, hessian):
             for j in range(of_class.size):
                 of_class[j] -= share * row[j]
             of_class[k] += share
-    for k in range(n_classes):
-        for j in range(n_classes):
-            hessian[k, j] /= total
+    return total
 
 
 @kernel
@@ -298,7 +310,10 @@ def _newton_vectors(sums, rules, only, values):
         total = 0.0
         for k in range(n_classes):
             below = sums[leaf, 1, k] + rules.reg_lambda
-            step = rules.factor * sums[leaf, 0, k] / below if below > 0.0 else 0.0
+            residual = sums[leaf, 0, k]
+            if rules.reg_alpha > 0.0:
+                residual = np.copysign(max(abs(residual) - rules.reg_alpha, 0.0), residual)
+            step = rules.factor * residual / below if below > 0.0 else 0.0
             step = rules.learning_rate * min(max(step, -rules.clip), rules.clip)
             step = min(max(step, -_LARGEST_EXPONENT), _LARGEST_EXPONENT)
             values[leaf, k] = step if only < 0 or k == only else 0.0

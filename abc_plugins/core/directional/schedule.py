@@ -182,6 +182,10 @@ class DirectionSchedule:
             self._kept = directions if self.gap > 0 else None
         self.n_rounds += 1
 
+    def skip(self, n_rounds: int) -> None:
+        """Go on as after so many rounds, with new directions."""
+        self.n_rounds, self._kept, self._drawn_block = n_rounds, None, -1
+
     def get_state(self) -> dict[str, Floats]:
         """What a schedule needs besides its parameters and the number of rounds to go on."""
         kept = {} if self._kept is None else {"kept_directions": self._kept}

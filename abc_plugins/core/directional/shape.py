@@ -29,5 +29,7 @@ def choose_shape(data: TrainingData, settings: Settings, n_samples: int) -> Sett
     if shape == "auto":
         best_first = columns.n_splits < _SPLITS_PER_CLASS * data.n_classes or n_samples > _MANY_ROWS
         shape = "best-first" if best_first else "symmetric"
+    if shape == "best-first":
+        return replace(settings, tree_shape=shape)
     depth = settings.max_depth or max(_LEAST_DEPTH, min((n_samples // _ROWS_PER_LEAF).bit_length() - 1, _MOST_DEPTH))
     return replace(settings, tree_shape=shape, max_depth=depth)

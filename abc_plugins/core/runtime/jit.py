@@ -22,6 +22,9 @@ Kernel = Callable[..., Any]
 compiled_kernels: list[str] = []
 """Names of the kernels that this process had to compile because they were not in the cache."""
 
+loaded_kernels: list[str] = []
+"""Names of those that the cache had."""
+
 _logger = logging.getLogger("abc_plugins")
 
 
@@ -70,18 +73,33 @@ def kernel_of(part: Kernel) -> Kernel:
     return kernel(part.py_func)  # type: ignore[attr-defined]
 
 
+def compile_message(has_some: bool, folder: Path | None) -> str:
+    """What to tell before the first kernel is compiled; `has_some`: the cache has had others."""
+    what = (
+        "Compiling kernels that were not needed before, which takes some seconds"
+        if has_some
+        else "Compiling the kernels that are needed first, which takes about half a minute; other kinds of trees, data "
+        "and predictions take some seconds more when they come up"
+    )
+    where = (
+        f"They are kept in {folder}; `abc-plugins compile` compiles all of them ahead."
+        if folder
+        else "That is so in every process, as there is no folder to keep them in (set NUMBA_CACHE_DIR)."
+    )
+    return f"{what}. {where}"
+
+
 def _tell_of_compilation(dispatcher: Any) -> None:
     """Say so once if kernels are not in the cache: the user is about to wait."""
     folder = cache_folder(dispatcher)
 
-    def tell() -> None:
+    def tell(is_in_cache: bool) -> None:
+        name = dispatcher.py_func.__name__
+        if is_in_cache:
+            loaded_kernels.append(name)
+            return
         if not compiled_kernels:
-            _logger.warning(
-                "Compiling the kernels, which takes about half a minute: %s.",
-                f"once, they are kept in {folder}"
-                if folder
-                else "in every process, as there is no folder to keep them in (set NUMBA_CACHE_DIR)",
-            )
-        compiled_kernels.append(dispatcher.py_func.__name__)
+            _logger.warning(compile_message(bool(loaded_kernels), folder))
+        compiled_kernels.append(name)
 
     watch_compilation(dispatcher, tell)

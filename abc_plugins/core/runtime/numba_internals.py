@@ -50,15 +50,14 @@ def cache_folder(dispatcher: Any) -> Path | None:
     return Path(folder) if folder else None
 
 
-def watch_compilation(dispatcher: Any, tell: Callable[[], None]) -> None:
-    """Call `tell` whenever a kernel is about to be compiled because the cache does not have it."""
+def watch_compilation(dispatcher: Any, tell: Callable[[bool], None]) -> None:
+    """Call `tell` whenever a kernel is looked for, with whether the cache has it: else it is about to be compiled."""
     cache = dispatcher._cache
     load_overload = cache.load_overload
 
     def load_or_tell(signature: Any, target_context: Any) -> Any:
         found = load_overload(signature, target_context)
-        if found is None:
-            tell()
+        tell(found is not None)
         return found
 
     cache.load_overload = load_or_tell

@@ -14,6 +14,8 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
+import joblib
+
 from abc_plugins.core.runtime.checks import check_integer, fail
 
 _MAX_THREADS = 4096
@@ -22,10 +24,8 @@ ROWS_PER_BLOCK = 1024
 
 
 def available_cores() -> int:
-    """Count the cores this process may run on (its affinity mask, not the machine)."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Count the cores this process may use: its affinity mask and the quota of its container, not the machine."""
+    return max(1, int(joblib.cpu_count()))
 
 
 def check_n_jobs(n_jobs: int | None) -> int | None:
@@ -36,9 +36,19 @@ def check_n_jobs(n_jobs: int | None) -> int | None:
 
 
 def resolve_n_jobs(n_jobs: int | None) -> int:
-    """Translate scikit-learn's `n_jobs` to a number of threads: None is every core, -1 too, -2 all but one."""
+    """Translate scikit-learn's `n_jobs` to a number of threads: -1 is every core, -2 all but one.
+
+    None is what joblib's `parallel_config` says, else OMP_NUM_THREADS, which joblib sets for its worker processes, else
+    one in a worker thread of joblib's, else every core.
+    """
     if n_jobs is None:
-        return available_cores()
+        backend, wanted = joblib.parallel.get_active_backend()
+        if backend.nesting_level == 0 and wanted is not None:
+            return resolve_n_jobs(wanted)
+        limit = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+        if limit.isdecimal() and int(limit) > 0:
+            return min(int(limit), available_cores())
+        return 1 if backend.nesting_level else available_cores()
     if n_jobs < 0:
         return max(1, available_cores() + 1 + n_jobs)
     return n_jobs

@@ -12,6 +12,7 @@ from abc_plugins.core.bins.columns import feature_cells
 from abc_plugins.core.bins.lists import codes_of
 from abc_plugins.core.runtime.jit import kernel, part_of_kernel
 from abc_plugins.core.trees.categories import places_of, sort_categories
+from abc_plugins.core.trees.feature_choice import close_groups, draw_features, start_choice
 from abc_plugins.core.trees.fixedpoint import scale_derivatives, to_fixed_point
 from abc_plugins.core.trees.histogram import build_histogram, subtract_histogram
 from abc_plugins.core.trees.splitting import SMALLEST_RELATIVE_GAIN, find_best_split
@@ -30,11 +31,13 @@ def sum_cells(cells, rows):
 
 
 @kernel
-def start_tree(n_rows, z, wh, usable, rules, work, nodes):
+def start_tree(n_rows, z, wh, usable, seed, rules, work, nodes):
     """Make the root, of the first `n_rows` samples of `work.rows` with the cell sums `z` and `wh`."""
     set_leaf(nodes, np.int64(0), np.int64(0), n_rows, z, wh, rules)
     nodes[0].slot = 0
+    nodes[0].depth = 0
     nodes[0].histogram = 0
+    start_choice(work.choice, seed)
     root_usable = work.usable[0]
     for f in range(usable.size):
         root_usable[f] = usable[f]
@@ -92,6 +95,7 @@ def grow_trees(
             trees.h[t] if is_along else trees.h.reshape(-1),
             n_rows,
             trees.usable[t],
+            trees.seeds[t],
             trees.sorts[t],
             trees.places[t],
             trees.max_leaves[t],
@@ -116,6 +120,7 @@ def _grow_tree(
     h_along,
     n_rows,
     usable,
+    seed,
     sorts,
     places,
     max_leaves,
@@ -137,7 +142,7 @@ def _grow_tree(
             for j in range(n_rows):
                 work.rows[j] = j
         z, wh = sum_cells(work.cells, work.rows[:n_rows])
-        start_tree(n_rows, z, wh, usable, rules, work, nodes)
+        start_tree(n_rows, z, wh, usable, seed, rules, work, nodes)
     progress = work.progress
     n_nodes = progress[0]
     step = progress[1]
@@ -215,14 +220,18 @@ def _search(columns, nodes, first, last, rules, work):
     """Find the best splits of leaves first..last whose histograms are ready."""
     for i in range(first, last):
         node = nodes[i]
-        if node.wh - rules.min_wh < rules.min_wh:
+        if node.wh - rules.min_wh < rules.min_wh or node.depth >= rules.max_depth:
             continue
+        usable = work.usable[node.slot]
+        if work.choice.share < 1.0:
+            draw_features(work.choice, usable)
+            usable = work.choice.drawn
         split = find_best_split(
             feature_cells(columns),
             work.histograms[node.histogram],
             node.z,
             node.wh,
-            work.usable[node.slot],
+            usable,
             rules,
             work.cell_units[0],
             work.cell_units[1],
@@ -298,6 +307,7 @@ def _split_leaf(columns, nodes, parent, left, rules, work):
     middle = node.start + n_left
     set_leaf(nodes, left, node.start, middle, node.split_z, node.split_wh, rules)
     set_leaf(nodes, left + 1, middle, node.stop, node.z - node.split_z, node.wh - node.split_wh, rules)
+    nodes[left].depth = nodes[left + 1].depth = node.depth + 1
     node.feature = f
     node.bin = node.split_bin
     node.missing_left = node.split_missing_left
@@ -321,7 +331,8 @@ def _smaller_child(nodes, parent, n_nodes, max_leaves, rules, work):
     is_left_smaller = 2 * (nodes[node.left].stop - node.start) <= node.stop - node.start
     smaller = nodes[node.left] if is_left_smaller else nodes[node.right]
     larger = nodes[node.right] if is_left_smaller else nodes[node.left]
-    if n_nodes == 2 * max_leaves - 1 or max(smaller.wh, larger.wh) - rules.min_wh < rules.min_wh:
+    is_largest = n_nodes == 2 * max_leaves - 1 or smaller.depth >= rules.max_depth
+    if is_largest or max(smaller.wh, larger.wh) - rules.min_wh < rules.min_wh:
         return -1
     larger.slot = node.slot
     smaller.slot = n_nodes // 2  # one for every leaf
@@ -329,6 +340,7 @@ def _smaller_child(nodes, parent, n_nodes, max_leaves, rules, work):
     free_usable = work.usable[smaller.slot]
     for f in range(usable.size):
         free_usable[f] = usable[f]
+    close_groups(work.choice, larger.slot, smaller.slot, node.feature, usable, free_usable)
     n_kept = _kept_histograms(work)
     smaller.histogram = smaller.slot if smaller.slot < n_kept else n_kept
     larger.histogram = larger.slot if larger.slot < n_kept else n_kept + 1

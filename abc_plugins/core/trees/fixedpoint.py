@@ -50,6 +50,11 @@ class WeightUnits(NamedTuple):
     hessian_bits: int
 
 
+def count_rows(n_samples: int) -> WeightUnits:
+    """Count every sample once, whatever it weighs."""
+    return WeightUnits(np.ones(n_samples, dtype=np.int64), 1.0, _CELL_BITS - n_samples.bit_length())
+
+
 def weigh(weights: Floats) -> WeightUnits:
     """Express positive sample weights in units: exactly if they are whole numbers, else to 28 bits of their total."""
     total = float(weights.sum())

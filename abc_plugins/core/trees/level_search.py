@@ -54,11 +54,14 @@ class LevelRules(NamedTuple):
     min_hessian : float
     min_units : int
         Smallest weight of a child; 0 if it does not matter.
+    min_gain : float
+        Smallest gain of all nodes together.
     """
 
     reg_lambda: float
     min_hessian: float
     min_units: int
+    min_gain: float
 
 
 def make_level_thresholds(columns: Columns) -> LevelThresholds:
@@ -91,10 +94,16 @@ def lay_out_thresholds(columns, usable, thresholds):
 
 
 @kernel
-def level_rules(rules, min_units, h_unit):
+def level_rules(rules, min_units, cell_units):
     """Rules of splits in units of the sums of a tree."""
-    unit = h_unit if h_unit > 0.0 else 1.0
-    return LevelRules(min(rules.reg_lambda / unit, MOST_LAMBDA), np.ceil(rules.min_hessian / unit), min_units)
+    unit = cell_units[1] if cell_units[1] > 0.0 else 1.0
+    gain_unit = cell_units[0] * cell_units[0] / unit
+    return LevelRules(
+        min(rules.reg_lambda / unit, MOST_LAMBDA),
+        np.ceil(rules.min_hessian / unit),
+        min_units,
+        rules.min_gain / gain_unit if gain_unit > 0.0 else 0.0,
+    )
 
 
 @kernel
@@ -121,7 +130,7 @@ def find_level_split(columns, nodes, first, stop, n_usable, rules, work):
             _add_free_gains(left, n_thresholds, total, rules, gain)
         else:
             _add_gains(left, left_units, n_thresholds, total, nodes[i].wh, rules, gain)
-    return _best_threshold(columns, work.thresholds, n_usable, floor * SMALLEST_RELATIVE_GAIN)
+    return _best_threshold(columns, work.thresholds, n_usable, max(floor * SMALLEST_RELATIVE_GAIN, rules.min_gain))
 
 
 @part_of_kernel

@@ -19,10 +19,11 @@ from abc_plugins.core.settings import MAX_DEPTH, Settings
 from abc_plugins.core.trees.best_first import number_leaf_nodes, number_leaves, send_down
 from abc_plugins.core.trees.categories import make_category_order
 from abc_plugins.core.trees.category_orders import CategoryOrders
-from abc_plugins.core.trees.fixedpoint import weigh
-from abc_plugins.core.trees.splitting import SplitRules
+from abc_plugins.core.trees.feature_choice import FeatureChoice, make_feature_choice
+from abc_plugins.core.trees.fixedpoint import count_rows, weigh
+from abc_plugins.core.trees.splitting import UNLIMITED_DEPTH, SplitRules
 from abc_plugins.core.trees.teamwork import ROWS_WORTH_A_TEAM, SymmetricTeam, Team
-from abc_plugins.core.trees.workspace import NODE, RoundTrees, copy_nodes
+from abc_plugins.core.trees.workspace import NODE, RoundTrees, copy_nodes, weigh_nodes
 
 _HISTOGRAM_BYTES = 2**30
 """Histograms take no more than this together, unless that is too little even for the fewest that one tree needs."""
@@ -35,6 +36,9 @@ _FEWEST_HISTOGRAMS = 3
 
 _ROUNDING = 1e-9
 """Sums of weights that should be equal may differ by this share, and are to allow the same number of leaves."""
+
+_OF_NODES = 2**32 - 2
+"""In place of a tree: the draw of the seeds of features for each node."""
 
 _ROWS_PER_LOT = 2**18
 """A thread grows no more trees at a time than have so many samples together: it cannot be interrupted meanwhile."""
@@ -62,7 +66,10 @@ class RoundGrower:
         self._data = data
         self._settings = settings
         self._workers = workers
-        self._weight_units = weight_units = weigh(data.weights)
+        # Gains of the second order have no need of weights: leaves are counted in samples.
+        counts_rows = settings.second_order or bool((data.weights == 1.0).all())
+        self._weight_units = weight_units = count_rows(data.n_samples) if counts_rows else weigh(data.weights)
+        self._is_weighted = counts_rows and bool((data.weights != 1.0).any())
         total_units = int(weight_units.units.sum())
         min_units = _count_units(settings.min_samples_leaf, weight_units.per_unit, total_units + 1)
         # No tree has more leaves than that; nothing larger needs to be allocated.
@@ -80,6 +87,8 @@ class RoundGrower:
             hessian_bits=bits,
             hessian_mask=(1 << bits) - 1,
             weight_per_unit=weight_units.per_unit,
+            min_gain=settings.min_split_gain,
+            max_depth=UNLIMITED_DEPTH if settings.max_depth is None else settings.max_depth,
         )
         self._class_weights = np.bincount(data.labels, data.weights, data.n_classes)
         self._teams: list[Team] = []
@@ -173,6 +182,7 @@ class RoundGrower:
             nodes=self._nodes,
             n_nodes=self._n_nodes,
             leaf_ids=self.leaf_ids,
+            seeds=self._seeds(round_index, n_trees),
         )  # fmt: skip
 
     def _grow(
@@ -205,6 +215,9 @@ class RoundGrower:
                             data.columns, trees.nodes[t], trees.n_nodes[t], work.rows[sample.size :], work.rows_aside,
                             units, rules, work.order, work.spare, trees.leaf_ids[t],
                         )  # fmt: skip
+            if self._is_weighted:
+                for t in range(*lot):
+                    weigh_nodes(trees.nodes[t], trees.n_nodes[t], trees.leaf_ids[t], data.weights)
             if after_each is not None:
                 after_each(*lot)
 
@@ -321,7 +334,8 @@ class RoundGrower:
         affordable = self._affordable_histograms() // 2 ** (depth - 1)
         n_teams = min(self._workers.n_threads, n_trees, max(1, affordable))
         while len(self._symmetric_teams) < n_teams:
-            self._symmetric_teams.append(SymmetricTeam(self._data, self._weight_units, self._rules, depth))
+            choice = self._make_choice(1)
+            self._symmetric_teams.append(SymmetricTeam(self._data, self._weight_units, self._rules, depth, choice))
         return self._symmetric_teams[:n_teams]
 
     def _provide_teams(self, n_trees: int) -> list[Team]:
@@ -335,7 +349,10 @@ class RoundGrower:
         size = min(n_threads // n_teams, 1 + spare // n_teams)
         size = size if size > 1 and self._data.n_samples > ROWS_WORTH_A_TEAM else 1
         while len(self._teams) < n_teams:
-            self._teams.append(Team(self._data, self._weight_units, self._num_leaves, n_histograms, self._rules))
+            choice = self._make_choice(self._num_leaves)
+            self._teams.append(
+                Team(self._data, self._weight_units, self._num_leaves, n_histograms, self._rules, choice)
+            )
         for team, workers in zip(self._teams, self._crews(n_teams, size), strict=False):
             team.set_workers(workers)
         return self._teams[:n_teams]
@@ -369,6 +386,17 @@ class RoundGrower:
             random = np.random.default_rng([self._settings.seed, round_index, *key])
             usable[t, random.choice(n_features, max(1, round(share * n_features)), replace=False)] = True
         return usable
+
+    def _make_choice(self, n_leaves: int) -> FeatureChoice:
+        settings, columns = self._settings, self._data.columns
+        return make_feature_choice(settings.max_features, settings.interaction_constraints, columns.feature, n_leaves)
+
+    def _seeds(self, round_index: int, n_trees: int) -> AnyArray:
+        """Seeds of the features that are drawn for the nodes of each tree."""
+        if self._settings.max_features == 1.0:
+            return np.zeros(n_trees, dtype=np.uint64)
+        random = np.random.default_rng([self._settings.seed, round_index, _OF_NODES])
+        return random.integers(2**63, size=n_trees, dtype=np.uint64)
 
 
 def _lots(n_trees: int, n_teams: int, n_samples: int) -> list[tuple[int, int]]:

@@ -23,6 +23,8 @@ _NOT_ALLOWED = -1.0
 MOST_LAMBDA = 1e150
 """More, in units of the sums, is as good as infinite, and its square would be."""
 
+UNLIMITED_DEPTH = 2**31
+
 _BATCH = 1024
 """Thresholds to score in one loop: many small features together, and few enough to stay in the cache."""
 
@@ -43,6 +45,10 @@ class SplitRules(NamedTuple):
     hessian_bits, hessian_mask : int
         Layout of a cell, see `fixedpoint`.
     weight_per_unit : float
+    min_gain : float
+        Smallest gain of a split; of a symmetric tree, of all nodes of a level together.
+    max_depth : int
+        Most splits from the root to a leaf of a tree that is grown best-first.
     """
 
     second_order: bool
@@ -52,6 +58,8 @@ class SplitRules(NamedTuple):
     hessian_bits: int
     hessian_mask: int
     weight_per_unit: float
+    min_gain: float = 0.0
+    max_depth: int = UNLIMITED_DEPTH
 
 
 class Thresholds(NamedTuple):
@@ -367,7 +375,8 @@ def find_best_split(features, hist, node_z, node_wh, usable, rules, z_unit, h_un
                 usable[f] = allowed
                 allowed = False
             start = stop
-    if best_feature < 0:
+    gain = (best_score - node_score) * (z_unit * z_unit / below_unit)
+    if best_feature < 0 or gain < rules.min_gain:
         return Split(0.0, -1, -1, False, 0, 0)
     f = best_feature
     missing_wh = np.int64(0)
@@ -390,5 +399,4 @@ def find_best_split(features, hist, node_z, node_wh, usable, rules, z_unit, h_un
         best_bin = _bin_of(hist, first_cell, n_bins, default_bin, present_left_wh, node_wh - missing_wh)
     if no_missing:  # a missing value that turns up later goes with the heavier child
         with_missing = best_wh >> rules.hessian_bits >= (node_wh - best_wh) >> rules.hessian_bits
-    gain = (best_score - node_score) * (z_unit * z_unit / below_unit)
     return Split(gain, best_feature, best_bin, with_missing, best_z, best_wh)

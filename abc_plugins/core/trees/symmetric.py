@@ -19,6 +19,7 @@ from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.jit import kernel, part_of_kernel
 from abc_plugins.core.trees.best_first import partition
 from abc_plugins.core.trees.categories import CategoryOrder, make_category_order, places_of, sort_packed_categories
+from abc_plugins.core.trees.feature_choice import FeatureChoice, close_groups, draw_features, start_choice
 from abc_plugins.core.trees.fixedpoint import pack_derivatives
 from abc_plugins.core.trees.histogram import sum_histogram
 from abc_plugins.core.trees.level_search import (
@@ -50,6 +51,7 @@ class SymmetricSpace(NamedTuple):
         Likewise of weights; no histograms if weights do not matter.
     thresholds : LevelThresholds
     order : CategoryOrder
+    choice : FeatureChoice
     spare : SpareCodes
     """
 
@@ -61,10 +63,11 @@ class SymmetricSpace(NamedTuple):
     unit_histograms: AnyArray
     thresholds: LevelThresholds
     order: CategoryOrder
+    choice: FeatureChoice
     spare: SpareCodes
 
 
-def make_symmetric_space(columns: Columns, depth: int, min_units: int) -> SymmetricSpace:
+def make_symmetric_space(columns: Columns, depth: int, min_units: int, choice: FeatureChoice) -> SymmetricSpace:
     """Allocate work space for trees of this depth; children need a weight of `min_units`, 0 if it does not matter."""
     n_samples, n_cells, n_histograms = columns.codes.shape[1], columns.total_cells, 2 ** (depth - 1)
     return SymmetricSpace(
@@ -76,6 +79,7 @@ def make_symmetric_space(columns: Columns, depth: int, min_units: int) -> Symmet
         unit_histograms=np.empty((n_histograms if min_units > 0 else 0, n_cells), dtype=np.int64),
         thresholds=make_level_thresholds(columns),
         order=make_category_order(columns.n_bins, columns.is_categorical),
+        choice=choice,
         spare=make_spare_codes(columns),
     )
 
@@ -106,11 +110,11 @@ def grow_symmetric_trees(columns, units, n_rows, rules, min_units, work, trees, 
         if n_rows == units.size:
             for j in range(n_rows):
                 work.rows[j] = j
-        n_usable = lay_out_thresholds(columns, trees.usable[t], work.thresholds)
+        start_choice(work.choice, trees.seeds[t])
         nodes, leaf_ids = trees.nodes[t], trees.leaf_ids[t]
-        in_units = level_rules(rules, min_units, work.cell_units[1])
+        in_units = level_rules(rules, min_units, work.cell_units)
         _make_root(columns, units, n_rows, trees.sorts[t], min_units, work, nodes)
-        n_levels = _split_levels(columns, units, n_usable, depth, in_units, work, nodes)
+        n_levels = _split_levels(columns, units, trees.usable[t], depth, in_units, work, nodes)
         n_nodes = 2 ** (n_levels + 1) - 1
         _look_up_leaves(columns, nodes, n_levels, work.order, work.spare, leaf_ids)
         _weigh_nodes(nodes, n_nodes, units, leaf_ids, rules)
@@ -138,12 +142,17 @@ def _make_root(columns, units, n_rows, sorts, min_units, work, nodes):
 
 
 @part_of_kernel
-def _split_levels(columns, units, n_usable, depth, rules, work, nodes):
+def _split_levels(columns, units, usable, depth, rules, work, nodes):
     """Split level by level; the number of levels."""
     n_histograms = 1
     n_levels = 0
+    n_usable = lay_out_thresholds(columns, usable, work.thresholds)
+    choice = work.choice
     for level in range(depth):
         first = 2**level - 1
+        if choice.share < 1.0:
+            draw_features(choice, usable)
+            n_usable = lay_out_thresholds(columns, choice.drawn, work.thresholds)
         feature, bin_, missing_left = find_level_split(columns, nodes, first, 2 * first + 1, n_usable, rules, work)
         if feature < 0:
             break
@@ -153,6 +162,9 @@ def _split_levels(columns, units, n_usable, depth, rules, work, nodes):
             if n_levels < depth:  # the leaves of the last level need no samples
                 _part_samples(columns, nodes, i, work)
                 n_histograms = _make_histograms(columns, units, nodes, i, n_histograms, rules, work)
+        if choice.groups.shape[1] > 0:
+            close_groups(choice, np.int64(0), np.int64(0), feature, usable, usable)
+            n_usable = lay_out_thresholds(columns, usable, work.thresholds)
     return n_levels
 
 

@@ -14,6 +14,7 @@ from abc_plugins.core.bins.training_data import TrainingData
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.parallel import Workers, count_blocks
 from abc_plugins.core.trees.best_first import grow_trees, start_tree, sum_cells, write_leaf_ids
+from abc_plugins.core.trees.feature_choice import FeatureChoice
 from abc_plugins.core.trees.fixedpoint import WeightUnits, scale_blocks, scale_derivatives, set_units, total_blocks
 from abc_plugins.core.trees.histogram import add_histogram, build_histogram
 from abc_plugins.core.trees.splitting import SplitRules
@@ -34,14 +35,18 @@ class SymmetricTeam:
     rules : SplitRules
     depth : int
         Most levels of splits.
+    choice : FeatureChoice
+        Which features may be split on.
     """
 
-    def __init__(self, data: TrainingData, weight_units: WeightUnits, rules: SplitRules, depth: int) -> None:
+    def __init__(
+        self, data: TrainingData, weight_units: WeightUnits, rules: SplitRules, depth: int, choice: FeatureChoice
+    ) -> None:
         self._data, self._units, self._rules, self._depth = data, weight_units.units, rules, depth
         # Every child has a sample, and so a unit of weight, as one without gains nothing.
         min_units = rules.min_wh >> rules.hessian_bits
         self._min_units = min_units if min_units > 1 else 0
-        self.work = make_symmetric_space(data.columns, depth, self._min_units)
+        self.work = make_symmetric_space(data.columns, depth, self._min_units, choice)
 
     def grow(self, _probabilities: Floats, n_rows: int, trees: RoundTrees, first: int, last: int) -> None:
         """Grow the trees from `first` to `last` - 1, as `Team.grow` does."""
@@ -63,6 +68,8 @@ class Team:
     n_histograms : int
         `num_leaves`, or fewer but at least 3.
     rules : SplitRules
+    choice : FeatureChoice
+        Which features may be split on.
     """
 
     def __init__(
@@ -72,9 +79,10 @@ class Team:
         num_leaves: int,
         n_histograms: int,
         rules: SplitRules,
+        choice: FeatureChoice,
     ) -> None:
         self._data, self._weight_units, self._rules = data, weight_units, rules
-        self.work = make_workspace(data.columns, num_leaves, n_histograms)
+        self.work = make_workspace(data.columns, num_leaves, n_histograms, choice)
         self._parts: list[tuple[AnyArray, AnyArray]] = []  # what the other threads add up of a histogram
         self.set_workers(Workers(1))
 
@@ -137,7 +145,7 @@ class Team:
             self._make_cells(probabilities, (trees.plus[t], trees.minus[t]))
         parts = self._share(0, n_rows, lambda first, last, _thread: sum_cells(work.cells, work.rows[first:last]))
         z, wh = (sum(sums) for sums in zip(*parts, strict=True))
-        start_tree(n_rows, z, wh, trees.usable[t], self._rules, work, trees.nodes[t])
+        start_tree(n_rows, z, wh, trees.usable[t], trees.seeds[t], self._rules, work, trees.nodes[t])
 
     def _make_cells(self, probabilities: Floats, pair: tuple[int, int]) -> None:
         """Make the cells of a tree of a class and its base class."""

@@ -11,6 +11,7 @@ from abc_plugins.core.bins.lists import SpareCodes, make_spare_codes
 from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats
 from abc_plugins.core.runtime.jit import kernel
 from abc_plugins.core.trees.categories import CategoryOrder, make_category_order
+from abc_plugins.core.trees.feature_choice import FeatureChoice
 from abc_plugins.core.trees.splitting import Thresholds, make_thresholds
 
 NODE = np.dtype(
@@ -23,12 +24,14 @@ NODE = np.dtype(
         ("missing_left", np.bool_),
         ("gain", np.float64),
         ("weight", np.float64),
-        # its samples: rows[start:stop], their cell sums, its place among the leaves, and where its histogram is
+        # its samples: rows[start:stop], their cell sums, its place among the leaves, how many splits are above it, and
+        # where its histogram is
         ("start", np.int64),
         ("stop", np.int64),
         ("z", np.int64),
         ("wh", np.int64),
         ("slot", np.int64),
+        ("depth", np.int64),
         ("histogram", np.int64),
         # the best split of a leaf that has been searched; no gain: none
         ("split_gain", np.float64),
@@ -69,6 +72,8 @@ class RoundTrees(NamedTuple):
     n_nodes : array of int64, shape (n_trees,)
     leaf_ids : array of uint16, shape (n_trees, n_samples)
         For the samples that a tree is grown from: the node number of their leaf.
+    seeds : array of uint64, shape (n_trees,)
+        Of the features that are drawn for each node.
     """
 
     plus: AnyArray
@@ -82,6 +87,7 @@ class RoundTrees(NamedTuple):
     nodes: AnyArray
     n_nodes: AnyArray
     leaf_ids: AnyArray
+    seeds: AnyArray
 
 
 class WorkSpace(NamedTuple):
@@ -103,6 +109,7 @@ class WorkSpace(NamedTuple):
     progress : array of int64, shape (3,)
         Number of nodes, what is next (SPLIT and so on), and the node to sum.
     order : CategoryOrder
+    choice : FeatureChoice
     spare : SpareCodes
     """
 
@@ -116,10 +123,11 @@ class WorkSpace(NamedTuple):
     thresholds: Thresholds
     progress: AnyArray
     order: CategoryOrder
+    choice: FeatureChoice
     spare: SpareCodes
 
 
-def make_workspace(columns: Columns, num_leaves: int, n_histograms: int) -> WorkSpace:
+def make_workspace(columns: Columns, num_leaves: int, n_histograms: int, choice: FeatureChoice) -> WorkSpace:
     """Allocate work space; for best-first growth `n_histograms` is `num_leaves`, or fewer but at least 3."""
     n_samples = columns.codes.shape[1]
     return WorkSpace(
@@ -133,8 +141,21 @@ def make_workspace(columns: Columns, num_leaves: int, n_histograms: int) -> Work
         thresholds=make_thresholds(int(columns.n_bins.max(initial=0))),
         progress=np.zeros(3, dtype=np.int64),
         order=make_category_order(columns.n_bins, columns.is_categorical),
+        choice=choice,
         spare=make_spare_codes(columns),
     )
+
+
+@kernel
+def weigh_nodes(nodes, n_nodes, leaf_ids, weights):
+    """Set the weight of every node to that of its samples, given the node number of each one's leaf."""
+    for i in range(n_nodes):
+        nodes[i].weight = 0.0
+    for i in range(leaf_ids.size):
+        nodes[leaf_ids[i]].weight += weights[i]
+    for i in range(n_nodes - 1, -1, -1):
+        if nodes[i].feature >= 0:
+            nodes[i].weight = nodes[nodes[i].left].weight + nodes[nodes[i].right].weight
 
 
 @kernel

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from abc_plugins.core.options import BoostOptions
 from abc_plugins.core.pairs import trees_by_round
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.checks import check_choice
 from abc_plugins.core.schedule import BaseClassSchedule
+from abc_plugins.core.settings import DIRECTIONAL
 from abc_plugins.tuning.space import SCHEDULE, Space
 from abc_plugins.tuning.study.rounds import RoundCallback
 
@@ -172,9 +174,10 @@ class Engine(ABC):
         return full
 
     def count_trees(self, parameters: Mapping[str, Any], n_rounds: int) -> int:
-        """Trees that so many rounds grow: those of the schedule of the base class, or those of the directions."""
-        if parameters.get("method") == "directional":
-            return n_rounds * (parameters.get("trees_per_round") or 1)
+        """Trees that an adapter grows in so many rounds."""
+        if parameters.get("method") == DIRECTIONAL and self.n_classes > 2:
+            own = BoostOptions(trees_per_round=parameters.get("trees_per_round"))
+            return own.count_trees(self.n_classes) * n_rounds
         options = {name: parameters[name] for name in SCHEDULE if parameters.get(name) is not None}
         schedule = BaseClassSchedule(self.n_classes, **options, adaptive=self.n_classes > 2)
         return trees_by_round(schedule, n_rounds)[-1] if n_rounds else 0

@@ -14,7 +14,7 @@ from abc_plugins.tuning.engines.tables import as_categories
 from abc_plugins.tuning.space import Space, plain_name
 from abc_plugins.tuning.study.rounds import RoundCallback
 
-_DEFAULTS = ABCLGBMClassifier().get_params()
+_DEFAULTS = {**ABCLGBMClassifier().get_params(), "min_child_samples": 3, "reg_lambda": 1.0}  # what None stands for
 _VALID = "valid"
 _TAKES_EVAL_X = "eval_X" in inspect.signature(lgb.LGBMClassifier.fit).parameters
 

@@ -18,7 +18,7 @@ _DEFAULTS = ABCXGBClassifier().get_params()
 _LIBRARY_DEFAULTS = {
     "learning_rate": 0.3,
     "max_depth": 6,
-    "min_child_weight": 1.0,
+    "min_child_weight": 1e-3,  # next to 0, the default of directional trees
     "reg_lambda": 1.0,
     "subsample": 1.0,
     "colsample_bytree": 1.0,

@@ -245,8 +245,9 @@ class CatBoostEngine(SklearnEngine):
 
 def _scheduled_trees(model: Any, n_classes: int, n_rounds: int) -> list[int]:
     """Trees that the schedule of a classifier grows; without a schedule one per class and round."""
-    options = {name: getattr(model, name) for name in ("search", "gap", "warmup") if hasattr(model, name)}
-    return trees_by_round(BaseClassSchedule(n_classes, **options, adaptive=bool(options)), n_rounds)
+    given = {name: getattr(model, name, None) for name in ("search", "gap", "warmup")}
+    options = {name: value for name, value in given.items() if value is not None}
+    return trees_by_round(BaseClassSchedule(n_classes, **options, adaptive=hasattr(model, "search")), n_rounds)
 
 
 def _two_columns(scores: Floats) -> Floats:

@@ -1,18 +1,15 @@
-"""A comparison as text, as JSON and as CSV."""
+"""A comparison as text."""
 
 from __future__ import annotations
 
-import csv
-import os
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from abc_plugins.core.runtime.atomic import replace_file
+from abc_plugins.compare.chance import format_p
+from abc_plugins.compare.tables import aligned, with_error
 
 HEADINGS = ("method", "test error, %", "log loss", "seconds", "trees", "ms/tree", "rounds", "wins-losses")
 PAIR_HEADINGS = ("ABC against the same engine without", "error, % points", "relative", "wins-losses", "p", "time")
-_POINT_COLUMNS = (
+POINT_COLUMNS = (
     *("contender", "split", "seed", "n_train", "n_test", "rounds", "errors", "error", "log_loss", "seconds", "trees"),
     "ms_per_tree",
 )
@@ -23,9 +20,9 @@ def as_text(results: dict[str, Any]) -> str:
     lines = [
         *headline(results),
         "",
-        *_aligned([HEADINGS, *map(cells, results["table"])]),
+        *aligned([HEADINGS, *map(cells, results["table"])]),
         "",
-        *([*_aligned([PAIR_HEADINGS, *map(pair_cells, results["pairs"])]), ""] if results["pairs"] else []),
+        *([*aligned([PAIR_HEADINGS, *map(pair_cells, results["pairs"])]), ""] if results["pairs"] else []),
         *notes(results),
         *(f"not installed: {text}" for text in results["not_installed"]),
         ", ".join(f"{package} {version}" for package, version in results["machine"]["versions"].items()),
@@ -73,8 +70,8 @@ def cells(row: dict[str, Any]) -> tuple[str, ...]:
     """A row of the first table as text."""
     return (
         row["title"],
-        _with_error(100 * row["error"], row["error_se"], 100, "{:.2f}"),
-        _with_error(row["log_loss"], row["log_loss_se"], 1, "{:.4f}"),
+        with_error(100 * row["error"], row["error_se"], 100, "{:.2f}"),
+        with_error(row["log_loss"], row["log_loss_se"], 1, "{:.4f}"),
         f"{row['seconds']:.2f}",
         f"{row['trees']:.0f}",
         f"{row['ms_per_tree']:.2f}",
@@ -87,36 +84,9 @@ def pair_cells(pair: dict[str, Any]) -> tuple[str, ...]:
     """A row of the second table as text."""
     return (
         pair["title"],
-        _with_error(100 * pair["difference"], pair["difference_se"], 100, "{:+.2f}", "{:.2f}"),
+        with_error(100 * pair["difference"], pair["difference_se"], 100, "{:+.2f}", "{:.2f}"),
         "" if pair["relative"] is None else f"{pair['relative']:+.0%}",
         f"{pair['wins']}-{pair['losses']}",
         "" if pair["p_value"] is None else format_p(pair["p_value"]),
         f"x{pair['time_ratio']:.2f}",
     )
-
-
-def format_p(p_value: float) -> str:
-    """Three digits, and what is smaller as a bound."""
-    return "<0.001" if p_value < 0.0005 else f"{p_value:.3f}"
-
-
-def write_csv(path: str | os.PathLike[str], points: Sequence[dict[str, Any]]) -> None:
-    """Write the figures of every fit, one a line."""
-    with replace_file(Path(path), "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, _POINT_COLUMNS)
-        writer.writeheader()
-        writer.writerows(points)
-
-
-def _with_error(value: float, error: float | None, scale: float, shape: str, error_shape: str | None = None) -> str:
-    text = shape.format(value)
-    return text if error is None else f"{text} ± {(error_shape or shape).format(scale * error)}"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of equal columns: names to the left, figures to the right."""
-    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
-    return [
-        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))])
-        for row in rows
-    ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from abc_plugins.compare.engines import (
+from abc_plugins.compare.budgets.engines import (
     CatBoostEngine,
     Engine,
     LightGBMEngine,
@@ -15,7 +15,7 @@ from abc_plugins.compare.engines import (
     SklearnEngine,
     XGBoostEngine,
 )
-from abc_plugins.compare.settings import SEED, CompareSettings
+from abc_plugins.compare.budgets.settings import SEED, CompareSettings
 from abc_plugins.core.runtime.checks import fail
 
 
@@ -79,6 +79,8 @@ def _native(method: str) -> Callable[[CompareSettings], Any]:
             leaf_clip=settings.leaf_clip,
         )
         schedule = settings.schedule if method.startswith("abc") else {}
+        if method == "directional" and settings.num_leaves is not None:
+            shared["tree_shape"] = "best-first"  # which is what a number of leaves is for
         return ABCBoostClassifier(
             method=method,
             n_estimators=settings.rounds,
@@ -111,7 +113,7 @@ def _lightgbm(settings: CompareSettings) -> Any:
 def _abc_lightgbm(settings: CompareSettings) -> Any:
     from abc_plugins.lgbm import ABCLGBMClassifier
 
-    own = _given(leaf_clip=settings.leaf_clip)
+    own = {"method": "abcrobustlogit", **_given(leaf_clip=settings.leaf_clip)}
     return ABCLGBMClassifier(**_lightgbm_parameters(settings), **own, **settings.schedule)
 
 
@@ -133,7 +135,7 @@ def _xgboost(settings: CompareSettings) -> Any:
 def _abc_xgboost(settings: CompareSettings) -> Any:
     from abc_plugins.xgb import ABCXGBClassifier
 
-    own = _given(leaf_clip=settings.leaf_clip)
+    own = {"method": "abcrobustlogit", **_given(leaf_clip=settings.leaf_clip)}
     return ABCXGBClassifier(**_xgboost_parameters(settings), **own, **settings.schedule)
 
 
@@ -178,6 +180,16 @@ def contenders() -> list[Contender]:
     own = "at least 10 samples a leaf; scores start at 0"
     package = "abc_plugins"
     return [
+        Contender(
+            "directional",
+            "directional",
+            package,
+            None,
+            None,
+            _native("directional"),
+            native,
+            ("at least 1 sample a leaf; scores start at the class frequencies", "a tree serves all classes"),
+        ),
         Contender("mart", "mart", package, None, None, _native("mart"), native, (own, _FIRST_ORDER)),
         Contender("abcmart", "ABC: abcmart", package, None, "mart", _native("abcmart"), native, (own, _FIRST_ORDER)),
         Contender("robustlogit", "robustlogit", package, None, None, _native("robustlogit"), native, (own,)),

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from abc_plugins.compare.contenders import Contender
-from abc_plugins.compare.engines import Stopwatch
-from abc_plugins.compare.settings import CompareSettings
+from abc_plugins.compare.budgets.contenders import Contender
+from abc_plugins.compare.budgets.engines import Stopwatch
+from abc_plugins.compare.budgets.settings import CompareSettings
+from abc_plugins.compare.parameters import plain_parameters
 from abc_plugins.core.runtime.arrays import AnyArray
 from abc_plugins.core.schedule import BaseClassSchedule
 
@@ -56,7 +57,7 @@ def fit_and_score(
         "trees": contender.engine.trees(model, n_classes, watch)[:n_rounds],
         "bases": contender.engine.bases(model),
         "phases": {**_phases(watch, _search_rounds(model, n_classes, n_rounds)), "predicting": predicting},
-        "parameters": _plain(model.get_params()),
+        "parameters": plain_parameters(model),
         "wrong": pack_wrong(curves.wrong),
     }
 
@@ -115,14 +116,4 @@ def _phases(watch: Stopwatch, searching: list[bool]) -> dict[str, float]:
         "rounds": float(durations[~np.array(searching)].sum()),
         "searching": float(durations[np.array(searching)].sum()),
         "finishing": watch.ended - watch.rounds[-1],
-    }
-
-
-def _plain(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters that are set, as JSON values."""
-    kept = {name: value for name, value in parameters.items() if name not in ("callbacks", "missing")}
-    return {
-        name: value if isinstance(value, str | int | float | bool) else str(value)
-        for name, value in kept.items()
-        if value is not None
     }

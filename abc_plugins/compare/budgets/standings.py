@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
-from abc_plugins.compare.contenders import Contender
-from abc_plugins.compare.fitting import unpack_wrong
+from abc_plugins.compare.budgets.contenders import Contender
+from abc_plugins.compare.budgets.fitting import unpack_wrong
+from abc_plugins.compare.chance import corrected_t_test, mcnemar, standard_error
 from abc_plugins.core.runtime.arrays import AnyArray
 from abc_plugins.core.runtime.checks import check_choice
 
@@ -96,8 +95,8 @@ def _row(contender: Contender, points: Sequence[dict[str, Any]]) -> dict[str, An
         "contender": contender.key,
         "title": contender.title,
         **means,
-        "error_se": _standard_error([point["error"] for point in own]),
-        "log_loss_se": _standard_error([point["log_loss"] for point in own]),
+        "error_se": standard_error([point["error"] for point in own]),
+        "log_loss_se": standard_error([point["log_loss"] for point in own]),
         "wins": wins,
         "losses": losses,
         "ties": ties,
@@ -112,10 +111,6 @@ def _count_wins(own: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]])
     return signs.count(-1), signs.count(1), signs.count(0)
 
 
-def _standard_error(values: Sequence[float]) -> float | None:
-    return float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else None
-
-
 def _pair(
     contender: Contender, rival: Contender, points: Sequence[dict[str, Any]], runs: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
@@ -124,7 +119,7 @@ def _pair(
     other = sorted((p for p in points if p["contender"] == rival.key), key=lambda point: point["split"])
     differences = np.array([a["error"] - b["error"] for a, b in zip(own, other, strict=True)])
     wins, losses, ties = _count_wins(own, other)
-    test, p_value = "corrected paired t-test", _corrected_t_test(differences, own[0]["n_test"] / own[0]["n_train"])
+    test, p_value = "corrected paired t-test", corrected_t_test(differences, own[0]["n_test"] / own[0]["n_train"])
     if len(own) == 1:
         test, p_value = "needs several splits", None
         wrong, rivals_wrong = _wrong(contender.key, own[0], runs), _wrong(rival.key, other[0], runs)
@@ -135,7 +130,7 @@ def _pair(
         "rival": rival.key,
         "title": f"{contender.title} - {rival.title}",
         "difference": float(differences.mean()),
-        "difference_se": _standard_error(differences.tolist()),
+        "difference_se": standard_error(differences.tolist()),
         "relative": float(differences.mean() / np.mean([p["error"] for p in other]))
         if any(p["errors"] for p in other)
         else None,
@@ -148,25 +143,7 @@ def _pair(
     }
 
 
-def _corrected_t_test(differences: AnyArray, test_to_train: float) -> float | None:
-    """Two-sided p of a paired t-test whose variance allows for training sets that overlap (Nadeau and Bengio, 2003)."""
-    n = differences.size
-    if n < 2:
-        return None
-    variance = float(differences.var(ddof=1))
-    if variance == 0.0:
-        return 1.0 if differences[0] == 0.0 else None  # without any spread the test cannot tell
-    t = float(differences.mean()) / math.sqrt((1 / n + test_to_train) * variance)
-    return float(2 * stats.t.sf(abs(t), n - 1))
-
-
 def _wrong(key: str, point: dict[str, Any], runs: Sequence[dict[str, Any]]) -> AnyArray | None:
     """Which test rows are wrong; only known of the whole model."""
     run = next(run for run in runs if run["contender"] == key and run["split"] == point["split"])
     return unpack_wrong(run["wrong"], run["n_test"]) if point["rounds"] == len(run["errors"]) else None
-
-
-def mcnemar(own: AnyArray, other: AnyArray) -> float:
-    """Two-sided p of McNemar's exact test: of the rows that only one of two models has wrong, both have as many."""
-    better, worse = int((other & ~own).sum()), int((own & ~other).sum())
-    return float(stats.binomtest(better, better + worse).pvalue) if better + worse else 1.0

@@ -9,37 +9,25 @@ from typing import Any
 
 import numpy as np
 
-from abc_plugins.compare.contenders import Contender
+from abc_plugins.compare.budgets.contenders import Contender
+from abc_plugins.compare.drawing import Sketch, draw_pictures, legend, plain_ticks
+from abc_plugins.compare.html_page import Picture
 from abc_plugins.compare.style import PHASES, line_of
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.plot import draw_base_classes
 
-_DPI = 130
-_WIDTH = 8.6
 _MAX_CLASS_LABELS = 26
 
 
-def draw_all(
-    runs: Sequence[dict[str, Any]], contenders: Sequence[Contender], folder: Path
-) -> list[tuple[str, str, str]]:
-    """Draw all pictures into a folder.
-
-    Returns
-    -------
-    list of (file name, title, explanation)
-    """
-    from matplotlib.figure import Figure
-
-    drawn = []
-    for name, title, text, draw in _PICTURES:
-        figure = Figure(figsize=(_WIDTH, 4.6), layout="constrained")
-        if draw(figure, runs, contenders):
-            figure.savefig(folder / name, dpi=_DPI)
-            drawn.append((name, title, text))
-    return drawn
+def draw_all(runs: Sequence[dict[str, Any]], contenders: Sequence[Contender], folder: Path) -> list[Picture]:
+    """Draw all pictures into a folder."""
+    sketches = [Sketch(name, title, text, partial(draw, runs, contenders)) for name, title, text, draw in _PICTURES]
+    return draw_pictures(sketches, folder)
 
 
-def _curves(figure: Any, runs: Sequence[dict[str, Any]], contenders: Sequence[Contender], against: str) -> bool:
+def _curves(
+    runs: Sequence[dict[str, Any]], contenders: Sequence[Contender], figure: Any, narrow: bool, *, against: str
+) -> bool:
     """Mean test error of every contender against rounds, seconds or trees."""
     axes = figure.subplots()
     ends, starts = [], []
@@ -54,11 +42,11 @@ def _curves(figure: Any, runs: Sequence[dict[str, Any]], contenders: Sequence[Co
     )  # one that starts late needs not shrink the rest
     if against != "rounds":
         axes.set_xscale("log")
-        _plain_ticks(axes.xaxis, (1, 2, 5))
+        plain_ticks(axes.xaxis, (1, 2, 5))
     label = {"rounds": "boosting rounds", "seconds": "seconds of training", "trees": "trees grown"}[against]
     axes.set_xlabel(label)
     axes.grid(alpha=0.25, which="both")
-    figure.legend(loc="outside right center", frameon=False, fontsize=9, handlelength=3)
+    legend(figure, narrow=narrow)
     return True
 
 
@@ -78,19 +66,10 @@ def _error_axis(axes: Any, lowest: float) -> None:
         axes.set_ylim(bottom=0)
         return
     axes.set_yscale("log")
-    _plain_ticks(axes.yaxis, (1, 2, 3, 5))
+    plain_ticks(axes.yaxis, (1, 2, 3, 5))
 
 
-def _plain_ticks(axis: Any, multiples: Sequence[int]) -> None:
-    """Ticks of a logarithmic axis at these multiples of powers of ten, in plain numbers."""
-    from matplotlib.ticker import LogLocator
-
-    axis.set_major_locator(LogLocator(base=10, subs=multiples))
-    axis.set_major_formatter("{x:g}")
-    axis.set_minor_formatter("")
-
-
-def _base_classes(figure: Any, runs: Sequence[dict[str, Any]], contenders: Sequence[Contender]) -> bool:
+def _base_classes(runs: Sequence[dict[str, Any]], contenders: Sequence[Contender], figure: Any, narrow: bool) -> bool:
     """Base class over the rounds of the first split."""
     own = [
         (contender, run)
@@ -100,10 +79,10 @@ def _base_classes(figure: Any, runs: Sequence[dict[str, Any]], contenders: Seque
     ]
     if not own:
         return False
-    columns = 2 if len(own) > 1 else 1
+    columns = 2 if len(own) > 1 and not narrow else 1
     rows = -(-len(own) // columns)
     n_classes = len(own[0][1]["classes"])
-    figure.set_size_inches(_WIDTH, rows * (1.4 + 0.12 * min(n_classes, _MAX_CLASS_LABELS)))
+    figure.set_size_inches(figure.get_figwidth(), rows * (1.4 + 0.12 * min(n_classes, _MAX_CLASS_LABELS)))
     grid = np.ravel(figure.subplots(rows, columns, squeeze=False, sharex=True))
     for axes, (contender, run) in zip(grid, own, strict=False):
         draw_base_classes(axes, np.array(run["bases"]), run["classes"], color=line_of(contender.key)["color"])
@@ -114,7 +93,7 @@ def _base_classes(figure: Any, runs: Sequence[dict[str, Any]], contenders: Seque
     return True
 
 
-def _time(figure: Any, runs: Sequence[dict[str, Any]], contenders: Sequence[Contender]) -> bool:
+def _time(runs: Sequence[dict[str, Any]], contenders: Sequence[Contender], figure: Any, narrow: bool) -> bool:
     """Mean seconds of every contender by what was done."""
     axes = figure.subplots()
     left = np.zeros(len(contenders))
@@ -128,39 +107,39 @@ def _time(figure: Any, runs: Sequence[dict[str, Any]], contenders: Sequence[Cont
         axes.annotate(f"{total:.2f} s", (total, position), (4, 0), textcoords="offset points", va="center", fontsize=9)
     axes.set_yticks(range(len(contenders)), [contender.title for contender in contenders])
     axes.invert_yaxis()
-    axes.set_xlim(0, 1.12 * left.max())
+    axes.set_xlim(0, (1.3 if narrow else 1.12) * left.max())
     axes.set_xlabel("seconds, mean of the splits")
     axes.grid(alpha=0.25, axis="x")
     axes.set_axisbelow(True)
-    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    figure.legend(loc="outside lower center", ncols=1 if narrow else 3, frameon=False, fontsize=9)
     return True
 
 
 _PICTURES = (
     (
-        "error_rounds.png",
+        "error_rounds",
         "Test error against rounds",
         "Mean of the splits. Solid lines have an adaptive base class; a dashed line of the same colour is the same "
         "engine without.",
         partial(_curves, against="rounds"),
     ),
     (
-        "error_seconds.png",
+        "error_seconds",
         "Test error against training time",
         "The time to prepare the data included. Lower and further to the left is better.",
         partial(_curves, against="seconds"),
     ),
     (
-        "error_trees.png",
+        "error_trees",
         "Test error against trees",
         "Trees grown, those of losing candidates of a search included.",
         partial(_curves, against="trees"),
     ),
     (
-        "base_classes.png",
+        "base_classes",
         "Base class over the rounds",
         "Each mark is a round, of the first split. Rounds without a mark are classic ones.",
         _base_classes,
     ),
-    ("time.png", "Where the time went", "One fit and the prediction of all test rows.", _time),
+    ("time", "Where the time went", "One fit and the prediction of all test rows.", _time),
 )

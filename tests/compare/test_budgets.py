@@ -1,4 +1,4 @@
-"""Comparisons: the same settings for all, curves that end where predictions do, budgets, tests, resuming, files."""
+"""Comparisons under a budget: the same settings for all, curves that end where predictions do, tests, resuming."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from scipy import stats
 from sklearn.datasets import make_classification
 
 from abc_plugins import cli
-from abc_plugins.compare import CompareSettings, Contender, Plan, contenders, fit_and_score, run, select, summarise
-from abc_plugins.compare import running as compare_running
-from abc_plugins.compare.engines import Stopwatch
-from abc_plugins.compare.fitting import pack_wrong, unpack_wrong
-from abc_plugins.compare.report import cells, pair_cells
-from abc_plugins.compare.standings import _corrected_t_test, mcnemar
+from abc_plugins.compare.budgets import plan as compare_running
+from abc_plugins.compare.budgets.contenders import Contender, contenders, select
+from abc_plugins.compare.budgets.engines import Stopwatch
+from abc_plugins.compare.budgets.fitting import fit_and_score, pack_wrong, unpack_wrong
+from abc_plugins.compare.budgets.plan import Plan, run
+from abc_plugins.compare.budgets.report import cells, pair_cells
+from abc_plugins.compare.budgets.settings import CompareSettings
+from abc_plugins.compare.budgets.standings import summarise
+from abc_plugins.compare.chance import corrected_t_test, mcnemar
 from abc_plugins.compare.store import RunStore
 from abc_plugins.data.datasets import Dataset, load
 
@@ -70,7 +73,7 @@ def test_without_settings_defaults_stand(contender: Contender) -> None:
     nothing = CompareSettings(rounds=7, num_leaves=None, learning_rate=None, max_bins=None, leaf_clip=None, n_jobs=1)
     made = contender.make(nothing)
     told = {
-        *("method", "n_estimators", "n_jobs", "random_state", "verbosity", "max_iter", "early_stopping"),
+        *("method", "n_estimators", "tree_shape", "n_jobs", "random_state", "verbosity", "max_iter", "early_stopping"),
         *("iterations", "thread_count", "random_seed", "verbose", "allow_writing_files"),
     }
     defaults = type(made)().get_params()
@@ -114,7 +117,7 @@ def test_curves_in_chunks_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     (contender,) = select(["abc-lightgbm"])
     arguments = (contender, SMALL, data.X[::2], data.y[::2], data.X[1::2], data.y[1::2])
     whole = fit_and_score(*arguments)
-    monkeypatch.setattr("abc_plugins.compare.engines._CELLS_PER_CHUNK", 1000)
+    monkeypatch.setattr("abc_plugins.compare.budgets.engines._CELLS_PER_CHUNK", 1000)
     parts = fit_and_score(*arguments)
     assert whole["errors"] == parts["errors"]
     assert whole["wrong"] == parts["wrong"]
@@ -175,7 +178,10 @@ def test_trees_and_bases_of_the_schedule() -> None:
     data = make_dataset(4)
     for contender in INSTALLED:
         fit = fit_and_score(contender, SMALL, data.X[::2], data.y[::2], data.X[1::2], data.y[1::2])
-        if not contender.is_adaptive:
+        if contender.key == "directional":
+            assert fit["trees"] == [1, 2, 3, 4, 5, 6]
+            assert fit["bases"] is None
+        elif not contender.is_adaptive:
             assert fit["trees"] == [4, 8, 12, 16, 20, 24]
             assert fit["bases"] is None
             assert fit["phases"]["searching"] == 0.0
@@ -251,11 +257,11 @@ def test_equal_time_cuts_at_the_fastest() -> None:
 def test_paired_t_test_allows_for_overlapping_training_sets() -> None:
     differences = np.array([0.01, 0.03, 0.02, 0.05, -0.01])
     plain = stats.ttest_1samp(differences, 0.0)
-    assert _corrected_t_test(differences, 0.0) == pytest.approx(plain.pvalue)
+    assert corrected_t_test(differences, 0.0) == pytest.approx(plain.pvalue)
     corrected = plain.statistic / np.sqrt(1 + 5 * 1.0)  # variance (1/n + n_test/n_train) in place of 1/n
-    assert _corrected_t_test(differences, 1.0) == pytest.approx(2 * stats.t.sf(corrected, 4))
-    assert _corrected_t_test(np.zeros(3), 1.0) == 1.0
-    assert _corrected_t_test(np.full(3, 0.5), 1.0) is None
+    assert corrected_t_test(differences, 1.0) == pytest.approx(2 * stats.t.sf(corrected, 4))
+    assert corrected_t_test(np.zeros(3), 1.0) == 1.0
+    assert corrected_t_test(np.full(3, 0.5), 1.0) is None
 
 
 def test_one_split_is_tested_row_by_row() -> None:
@@ -370,7 +376,8 @@ def command(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
 
     def run_command(*arguments: Any) -> tuple[int, str, str]:
-        code = cli.main(["compare", *map(str, arguments)])
+        budget = [] if "--budget" in arguments else ["--budget", "equal-rounds"]
+        code = cli.main(["compare", *map(str, arguments), *budget])
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
@@ -386,7 +393,10 @@ def test_the_command_with_all_contenders(command: Run, tmp_path: Path) -> None:
     folder = tmp_path / "compare-iris"
     results = json.loads((folder / "results.json").read_text())
     assert [row["contender"] for row in results["table"]] == [contender.key for contender in INSTALLED]
-    assert results["command"] == "abc-plugins compare iris --rounds 4 --leaves 4 --splits 2 --gap 1 --warmup 1"
+    assert (
+        results["command"]
+        == "abc-plugins compare iris --rounds 4 --leaves 4 --splits 2 --gap 1 --warmup 1 --budget equal-rounds"
+    )
     assert results["settings"]["search"] is None
     assert (results["data"]["n_train"], results["data"]["seeds"]) == (75, [0, 1])
     lines = [re.split(r" {2,}", line.strip()) for line in out.splitlines()]
@@ -400,13 +410,13 @@ def test_the_command_with_all_contenders(command: Run, tmp_path: Path) -> None:
     }
     page = Page()
     page.feed((folder / "index.html").read_text())
-    assert len(page.sources) == 5
-    assert all(source.startswith("data:image/png;base64,") for source in page.sources)
+    assert len(page.sources) == 10  # wide and narrow
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in page.sources)
     for row in results["table"]:
         assert set(cells(row)) <= set(page.cells)
     for text in (results["command"], results["machine"]["processor"]):
         assert any(text in cell for cell in page.cells)
-    assert len(list(folder.glob("*.png"))) == 5
+    assert len(list(folder.glob("*.svg"))) == 10
 
 
 def test_the_numbers_printed_are_the_means_of_the_file(command: Run) -> None:
@@ -454,7 +464,7 @@ def test_without_matplotlib_there_is_a_page_without_pictures(command: Run, monke
     monkeypatch.setattr("abc_plugins.compare.command.find_spec", lambda _: None)
     code, out, _ = command("iris", "--engines", "mart", "--rounds", 2, "--splits", 1, "--out", "o")
     assert code == 0
-    assert "a page without pictures" in out
+    assert "a page without pictures (matplotlib is missing)" in out
     assert sorted(path.name for path in Path("o").iterdir()) == [
         "index.html",
         "results.csv",

@@ -1,0 +1,167 @@
+"""The command `export`: a model file in the format of another library, checked on rows that the user gives.
+
+What was written is read again by the other library, and its probabilities are compared with those of the model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from abc_plugins.commands.predict import read_rows
+from abc_plugins.commands.shared import add_table_options, check_output
+from abc_plugins.core.runtime.checks import check_integer, check_real
+from abc_plugins.core.runtime.parallel import Workers
+from abc_plugins.training.evaluation import softmax
+
+if TYPE_CHECKING:
+    from abc_plugins.classifier import ABCBoostClassifier
+    from abc_plugins.core.runtime.arrays import AnyArray, Floats
+
+
+EXAMPLES = """examples:
+  abc-plugins export model.abc --to onnx --out model.onnx --check rows.csv
+  abc-plugins export model.abc --to xgboost --out model.ubj
+"""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format to export to.
+
+    Attributes
+    ----------
+    module : str
+        Its `export(model, path, ...)` writes the file.
+    predict : function
+        (path, rows as numbers) -> probabilities, by the other library alone.
+    tolerance : float
+        Largest difference of a probability.
+    suffixes : tuple of str
+        How the name of the file must end; no rule if there are none.
+    as_float32 : bool
+        Whether the other library rounds features to float32.
+    """
+
+    module: str
+    predict: Callable[[str, Floats], Floats]
+    tolerance: float
+    suffixes: tuple[str, ...] = ()
+    as_float32: bool = False
+
+
+def _predict_onnx(path: str, X: Floats) -> Floats:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    dtype = np.float32 if session.get_inputs()[0].type == "tensor(float)" else np.float64
+    return np.asarray(session.run(["probabilities"], {"X": X.astype(dtype)})[0])
+
+
+def _predict_treelite(path: str, X: Floats) -> Floats:
+    import treelite
+
+    return np.asarray(treelite.gtil.predict(treelite.Model.deserialize(path), X)[:, 0])
+
+
+def _predict_lightgbm(path: str, X: Floats) -> Floats:
+    import lightgbm
+
+    return np.asarray(lightgbm.Booster(model_file=path).predict(X))
+
+
+def _predict_xgboost(path: str, X: Floats) -> Floats:
+    import xgboost
+
+    booster = xgboost.Booster(model_file=path)
+    return np.asarray(booster.predict(xgboost.DMatrix(X, feature_names=booster.feature_names)))
+
+
+FORMATS = {
+    "onnx": Format("abc_plugins.onnx", _predict_onnx, 1e-5, as_float32=True),
+    "lightgbm": Format("abc_plugins.lgbm", _predict_lightgbm, 1e-10),
+    "xgboost": Format("abc_plugins.xgb", _predict_xgboost, 1e-5, (".json", ".ubj"), as_float32=True),
+    "treelite": Format("abc_plugins.treelite", _predict_treelite, 1e-6),
+}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument("model", help="model file")
+    parser.add_argument("--to", required=True, choices=list(FORMATS), help="format to write")
+    parser.add_argument("--out", required=True, help="file to write; for xgboost one that ends in .json or .ubj")
+    parser.add_argument("--check", metavar="FILE", help="CSV or Parquet file of rows that must be predicted alike")
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        metavar="X",
+        help="largest difference of a probability (default: "
+        + ", ".join(f"{one.tolerance:g} for {name}" for name, one in FORMATS.items())
+        + ")",
+    )
+    parser.add_argument("--rounds", type=int, metavar="N", help="rounds to export (default: those of predictions)")
+    parser.add_argument("--input-type", choices=["float", "double"], help="of the features, for onnx (default float)")
+    add_table_options(parser)
+    parser.add_argument("--force", action="store_true", help="replace the output file if it exists")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Export, and check what was written if there are rows to check it on."""
+    from abc_plugins.classifier import ABCBoostClassifier
+
+    check_output(options.out, options.force)
+    target = FORMATS[options.to]
+    _check_options(options, target)
+    model = ABCBoostClassifier.load_model(options.model)
+    model.n_jobs = 1
+    rows = None
+    if options.check is not None:
+        rows = np.concatenate([model._read(features) for features, _ in read_rows(model, options.check, options)])
+    more = {} if options.input_type is None else {"input_type": options.input_type}
+    export = importlib.import_module(target.module).export
+    export(model, options.out, n_rounds=options.rounds, **more)
+    size = Path(options.out).stat().st_size
+    print(f"{options.out}: {options.to}, {model.n_classes_} classes, {model.n_features_in_} features, {size:,} bytes")
+    if rows is not None:
+        _check(options, target, model, rows)
+
+
+def _check_options(options: argparse.Namespace, target: Format) -> None:
+    if options.tolerance is not None:
+        check_real("--tolerance", options.tolerance, minimum=0.0)
+    if options.rounds is not None:
+        check_integer("--rounds", options.rounds, minimum=1)
+    if target.suffixes and Path(options.out).suffix not in target.suffixes:
+        allowed = " or ".join(target.suffixes)
+        raise ValueError(f"--out must end in {allowed} for {options.to}; got {options.out}.")
+    if options.input_type is not None and options.to != "onnx":
+        raise ValueError(f"--input-type is for onnx only; got it with --to {options.to}.")
+
+
+def _check(options: argparse.Namespace, target: Format, model: ABCBoostClassifier, rows: AnyArray) -> None:
+    """Compare the probabilities of the file with those of the model; raise if they are too far apart."""
+    values = np.ascontiguousarray(rows, dtype=np.float64)
+    tolerance = target.tolerance if options.tolerance is None else options.tolerance
+    found = target.predict(options.out, values)
+    n_rounds = model.best_iteration_ if options.rounds is None else options.rounds
+    with Workers(1) as workers:
+        expected = softmax(model.model_.raw_scores(values, workers, n_rounds))
+        rounded = softmax(model.model_.raw_scores(values.astype(np.float32), workers, n_rounds))
+    differences = np.abs(found - expected).max(axis=1)
+    n_different, worst = int((differences > tolerance).sum()), float(differences.max())
+    if n_different == 0:
+        print(f"{options.check}: {len(values)} rows predicted alike, largest difference {worst:.2g}")
+        return
+    message = (
+        f"{n_different} of {len(values)} rows of {options.check} differ by more than {tolerance:g}, up to {worst:.2g}"
+    )
+    if target.as_float32 and options.input_type != "double" and np.abs(found - rounded).max() <= tolerance:
+        hint = "; --input-type double does not round" if options.to == "onnx" else ""
+        message += f": features are rounded to float32, and these lie next to a threshold{hint}"
+    raise ValueError(f"{options.out} was written, but {message}.")

@@ -1,0 +1,154 @@
+"""What is compared under a budget, and its fits."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from abc_plugins.compare.budgets.contenders import Contender
+from abc_plugins.compare.budgets.fitting import fit_and_score
+from abc_plugins.compare.budgets.settings import CompareSettings
+from abc_plugins.compare.running import Progress, describe_subject, run_fits
+from abc_plugins.compare.store import RunStore
+from abc_plugins.core.runtime.arrays import AnyArray
+from abc_plugins.core.runtime.checks import check_integer, check_real
+from abc_plugins.data.datasets import Dataset
+
+_WARM_UP_ROWS = 2000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is compared.
+
+    Attributes
+    ----------
+    dataset : Dataset
+    settings : CompareSettings
+    contenders : sequence of Contender
+    splits : int
+        With 1 split and a data set that has its own, that is taken; otherwise splits are random, stratified by class,
+        and train on as large a share as the data set's own.
+    test_size : float or None
+        Share of the test rows of a random split; None is that of the data set's own split, or a half.
+    seed : int
+        Split i is drawn with seed + i.
+    """
+
+    dataset: Dataset
+    settings: CompareSettings
+    contenders: Sequence[Contender]
+    splits: int = 5
+    test_size: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_integer("splits", self.splits, minimum=1)
+        check_integer("seed", self.seed, minimum=0)
+        if self.test_size is not None:
+            check_real("test_size", self.test_size, minimum=0.01, maximum=0.99)
+
+    @property
+    def own_split(self) -> bool:
+        """Whether the data set's own split is used."""
+        return self.splits == 1 and self.test_size is None and self.dataset.train_index is not None
+
+    @property
+    def test_share(self) -> float:
+        """Share of the test rows of random splits."""
+        if self.test_size is not None:
+            return self.test_size
+        if self.dataset.train_index is not None and self.dataset.test_index is not None:
+            used = self.dataset.train_index.size + self.dataset.test_index.size
+            return float(self.dataset.test_index.size / used)
+        return 0.5
+
+    def rows(self, split: int) -> tuple[AnyArray, AnyArray]:
+        """Rows to train and to test on."""
+        if self.own_split:
+            return self.dataset.split()
+        free = dataclasses.replace(self.dataset, train_index=None, test_index=None)
+        return free.split(test_size=self.test_share, seed=self.seed + split)
+
+    def subject(self) -> dict[str, Any]:
+        """What the kept fits must agree on."""
+        return describe_subject(
+            self.dataset,
+            settings=dataclasses.asdict(self.settings),
+            splits={
+                "seed": self.seed,
+                "test share": None if self.own_split else round(self.test_share, 6),
+                "own split": self.own_split,
+            },
+        )
+
+
+def run(
+    plan: Plan, folder: str | os.PathLike[str], *, fresh: bool = False, progress: Progress = lambda *_: None
+) -> list[dict[str, Any]]:
+    """Do all fits of a plan that the folder does not have yet.
+
+    Parameters
+    ----------
+    plan : Plan
+    folder : path
+        Where the fits are kept.
+    fresh : bool, default=False
+        Drop what is there.
+    progress : function, optional
+
+    Returns
+    -------
+    list of dict
+        The fits of all splits and contenders, in this order; see `fit_and_score`.
+    """
+    return run_fits(
+        plan.contenders,
+        plan.splits,
+        RunStore(folder, plan.subject(), fresh=fresh),
+        fit=lambda contender, split: _fit(plan, contender, split),
+        warm_up=lambda contenders: _warm_up(plan, contenders),
+        seconds_of=lambda fit: sum(fit["phases"].values()),
+        progress=progress,
+    )
+
+
+def _fit(plan: Plan, contender: Contender, split: int) -> dict[str, Any]:
+    train, test = plan.rows(split)
+    classes = np.unique(plan.dataset.y[train])
+    codes = _codes(plan.dataset.y, classes)
+    X, X_test = plan.dataset.X[train], plan.dataset.X[test]
+    return {
+        "contender": contender.key,
+        "split": split,
+        "seed": None if plan.own_split else plan.seed + split,
+        "n_train": int(train.size),
+        "n_test": int(test.size),
+        "classes": [str(label) for label in classes.tolist()],
+        **fit_and_score(contender, plan.settings, X, codes[train], X_test, codes[test]),
+    }
+
+
+def _codes(y: AnyArray, classes: AnyArray) -> AnyArray:
+    """Index of every label among the classes; -1 for one that no training row has."""
+    index = {label: code for code, label in enumerate(classes.tolist())}
+    return np.array([index.get(label, -1) for label in y.tolist()])
+
+
+def _warm_up(plan: Plan, contenders: Sequence[Contender]) -> None:
+    """Import packages and compile kernels before the clock runs: a classic round, a search, a kept base."""
+    train, _ = plan.rows(0)
+    order = np.random.default_rng(plan.seed).permutation(train.size)
+    rows = train[order[:_WARM_UP_ROWS]]
+    classes, y = np.unique(plan.dataset.y[rows], return_inverse=True)
+    short = dataclasses.replace(plan.settings, rounds=min(plan.settings.rounds, 4))
+    searching = dataclasses.replace(short, search=min(2, classes.size), gap=1, warmup=1)
+    for contender in contenders:
+        model = contender.make(searching if contender.is_adaptive else short)
+        model.fit(plan.dataset.X[rows], y)
+        model.predict_proba(plan.dataset.X[rows[:10]])

@@ -1,0 +1,92 @@
+"""The data of a comparison: a set that is known by name, or a file with columns of numbers, text and dates."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+
+from abc_plugins.core.runtime.arrays import AnyArray, Floats
+from abc_plugins.data.datasets import Dataset, load, names
+from abc_plugins.data.tablefiles import read_table
+
+_DATE_FORMATS = ("iso", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%Y%m%d")
+_SECONDS_PER_DAY = 86400.0
+
+
+def find_dataset(options: argparse.Namespace) -> Dataset:
+    """Find a data set by name, or read it from a file."""
+    if options.data in names() or not Path(options.data).exists():
+        return load(options.data, download=True)
+    if options.target is None:
+        raise ValueError(f"--target must name the column of the labels of {options.data}.")
+    return read_dataset(
+        options.data, options.target, drop=options.drop, delimiter=options.delimiter, encoding=options.encoding
+    )
+
+
+def read_dataset(
+    path: str, target: str, *, drop: Sequence[str] = (), delimiter: str | None = None, encoding: str = "utf-8"
+) -> Dataset:
+    """Read a file: text becomes categories, dates become days, and text that hardly repeats is left out."""
+    data = read_table(
+        path,
+        target=target,
+        drop=drop,
+        delimiter=delimiter,
+        encoding=encoding,
+        categorical="from_dtype",
+        dates_as_text=True,
+    )
+    features = data.features
+    if data.labels is None or features.names is None:
+        raise ValueError(f"{path} has no column names.")
+    values = features.array.copy()
+    levels = features.levels or [None] * len(features.names)
+    categorical, dates, unused = [], [], []
+    for index, (name, texts) in enumerate(zip(features.names, levels, strict=True)):
+        if texts is None:
+            continue
+        days = _days(texts)
+        known = ~np.isnan(values[:, index])
+        if days is not None:
+            values[known, index] = days[values[known, index].astype(np.int64)]
+            dates.append(name)
+        elif texts.size > max(known.sum() / 2, 1):
+            unused.append(name)
+        else:
+            categorical.append(name)
+    kept = [index for index, name in enumerate(features.names) if name not in unused]
+    if not kept:
+        raise ValueError(f"{path} has no columns left for features: in all of them hardly any text repeats.")
+    notes = [f"dates counted in days: {', '.join(dates)}"] if dates else []
+    notes += [f"left out, since hardly any text in it repeats: {', '.join(unused)}"] if unused else []
+    return Dataset(
+        Path(path).name,
+        values[:, kept],
+        data.labels,
+        [features.names[index] for index in kept],
+        categorical=tuple(categorical),
+        note="; ".join(notes),
+    )
+
+
+def _days(levels: AnyArray) -> Floats | None:
+    """Days since 1970 of texts that are dates, all in one format; None if they are not."""
+    if not levels.size or not all(isinstance(text, str) for text in levels.tolist()):
+        return None
+    for shape in _DATE_FORMATS:
+        try:
+            dates = [_parse(text, shape) for text in levels.tolist()]
+        except ValueError:
+            continue
+        start = datetime(1970, 1, 1)
+        return np.array([(date.replace(tzinfo=None) - start).total_seconds() / _SECONDS_PER_DAY for date in dates])
+    return None
+
+
+def _parse(text: str, shape: str) -> datetime:
+    return datetime.fromisoformat(text) if shape == "iso" else datetime.strptime(text, shape)

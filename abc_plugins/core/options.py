@@ -1,0 +1,138 @@
+"""What the adapters add to the parameters of LightGBM and XGBoost: one set of options, checked and documented once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from abc_plugins.core.directional.schedule import DirectionSchedule
+from abc_plugins.core.runtime.checks import check_choice, check_flag, check_integer, check_real, fail
+from abc_plugins.core.schedule import BASE_CHOICES, BaseClassSchedule, check_search
+from abc_plugins.core.settings import DIRECTIONAL, LEAF_VALUES, MAX_TREES_PER_ROUND
+
+PAIRS = "abcrobustlogit"
+METHODS = (DIRECTIONAL, PAIRS)
+LEAF_CLIP = 4.0
+"""Default of the largest leaf value before shrinkage. Without one, scores of a base class run away on many classes."""
+
+_SCHEDULES: dict[str, dict[str, int]] = {
+    DIRECTIONAL: {"search": 1, "gap": 0, "warmup": 0},
+    PAIRS: {"search": 2, "gap": 10, "warmup": 10},
+}
+_CLASSES_PER_TREE = 3
+"""A round of one directional tree for so many classes learns about as much as one of a tree for each class."""
+
+
+@dataclass(frozen=True)
+class BoostOptions:
+    """Arguments that LightGBM and XGBoost do not have.
+
+    Parameters
+    ----------
+    method : {"directional", "abcrobustlogit"}, default="directional"
+        "directional": every tree is grown along a direction of class space and changes all classes. "abcrobustlogit":
+        Fast ABC-Boost, trees of pairs of a class and the base class.
+    trees_per_round : int or None, default=None
+        Directional trees of a round; None is a third of the number of classes, rounded up.
+    search : int, "all" or None, default=None
+        s: candidates of a search. Pairs (default 2): classes tried as base, those with the largest training loss
+        first. Directional trees (default 1): directions tried for each tree.
+    gap : int or None, default=None
+        g: rounds that keep the outcome of a search. 10 for pairs, 0 for directional trees.
+    warmup : int or None, default=None
+        w: classic rounds, of one tree for each class, at the start. 10 for pairs, 0 for directional trees.
+    base_choice : {"worst", "drawn"}, default="worst"
+        Pairs only: which classes come first in a search, those with the largest training loss, or classes drawn in
+        proportion to a power of it.
+    leaf_reg_lambda : float, default=0.1
+        Directional trees only: added to the sums of hessians that leaf vectors are made of.
+    leaf_clip : float or None, default=4
+        Largest leaf value before shrinkage, None for no limit; `max_delta_step` has precedence where it is given.
+    leaf_values : {"paper", "sequential"}, default="paper"
+        Pairs only. "paper": all trees of a round take their leaf values from the scores before it. "sequential": each
+        tree's leaf values are computed again from the scores that the trees before it left, as those of directional
+        trees always are.
+    guard : bool, default=True
+        Halve the step of a round that would raise the training loss. If that does not help, pairs are replaced by a
+        classic round, and directional trees add nothing.
+    """
+
+    method: str = DIRECTIONAL
+    trees_per_round: int | None = None
+    search: int | str | None = None
+    gap: int | None = None
+    warmup: int | None = None
+    base_choice: str = "worst"
+    leaf_reg_lambda: float = 0.1
+    leaf_clip: float | None = LEAF_CLIP
+    leaf_values: str = "paper"
+    guard: bool = True
+
+    def __post_init__(self) -> None:
+        check_choice("method", self.method, METHODS)
+        for name, value in _SCHEDULES[self.method].items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
+        check_search(self.search, None)  # type: ignore[arg-type]
+        check_integer("gap", self.gap, minimum=0)
+        check_integer("warmup", self.warmup, minimum=0)
+        if self.trees_per_round is not None:
+            check_integer("trees_per_round", self.trees_per_round, minimum=1, maximum=MAX_TREES_PER_ROUND)
+        check_choice("base_choice", self.base_choice, BASE_CHOICES)
+        check_real("leaf_reg_lambda", self.leaf_reg_lambda, minimum=0.0)
+        if self.leaf_clip is not None:
+            check_real("leaf_clip", self.leaf_clip, above=0.0, allowed="a number larger than 0, or None for no clip")
+        check_choice("leaf_values", self.leaf_values, LEAF_VALUES)
+        check_flag("guard", self.guard)
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """List the names of all options."""
+        return tuple(field.name for field in fields(cls))
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Self:
+        """Check options given by name.
+
+        Raises
+        ------
+        TypeError
+            For a name that is none of them.
+        """
+        for name in options:
+            if name not in cls.names():
+                fail("argument", name, f"one of {', '.join(cls.names())}", TypeError)
+        return cls(**options)
+
+    @property
+    def is_directional(self) -> bool:
+        """Whether trees are grown along directions of class space."""
+        return self.method == DIRECTIONAL
+
+    def base_schedule(self, n_classes: int) -> BaseClassSchedule:
+        """Start a schedule of base classes; `search` may not exceed the number of classes."""
+        assert self.search is not None
+        assert self.gap is not None
+        assert self.warmup is not None
+        return BaseClassSchedule(
+            n_classes, search=self.search, gap=self.gap, warmup=self.warmup, base_choice=self.base_choice
+        )
+
+    def direction_schedule(self, n_classes: int, seed: int) -> DirectionSchedule:
+        """Start a schedule of directions."""
+        assert self.search is not None
+        assert self.gap is not None
+        assert self.warmup is not None
+        return DirectionSchedule(
+            n_classes,
+            trees_per_round=self.count_trees(n_classes),
+            search=self.search,
+            gap=self.gap,
+            warmup=self.warmup,
+            seed=seed,
+        )
+
+    def count_trees(self, n_classes: int) -> int:
+        """Count the directional trees of a round."""
+        return self.trees_per_round or -(-n_classes // _CLASSES_PER_TREE)

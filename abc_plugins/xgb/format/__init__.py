@@ -1,0 +1,1 @@
+"""The bytes of XGBoost's model files."""

@@ -1,0 +1,107 @@
+"""abc-plugins export: every format, the check on rows, and wrong usage."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from abc_plugins import ABCBoostClassifier
+from abc_plugins.cli import main
+
+from .conftest import with_labels
+
+FILES = {"onnx": "model.onnx", "lightgbm": "model.txt", "xgboost": "model.ubj", "treelite": "model.tl"}
+
+
+@pytest.fixture
+def model_file(tmp_path):
+    """A model with a text category and names, and a file of rows."""
+    rng = np.random.default_rng(0)
+    rows = [("colour", "size", "note")]
+    rows += [(rng.choice(["red", "green", "blue"]), float(np.float32(rng.normal())), "x") for _ in range(200)]
+    csv = tmp_path / "rows.csv"
+    csv.write_text("\n".join(f"{colour},{size},{note}" for colour, size, note in rows) + "\n")
+    table = np.array([row[:2] for row in rows[1:]], dtype=object)
+    y = (table[:, 0] == "red").astype(int) + (table[:, 1].astype(float) > 0)
+    frame = pd.DataFrame({"colour": table[:, 0].astype(str), "size": table[:, 1].astype(float)})
+    path = tmp_path / "model.abc"
+    ABCBoostClassifier(n_estimators=5, n_jobs=1, random_state=0).fit(frame, y).save_model(path)
+    return path, csv
+
+
+@pytest.mark.parametrize("to", FILES)
+def test_every_format_is_written_and_checked(model_file, tmp_path, capsys, to):
+    path, csv = model_file
+    out = tmp_path / FILES[to]
+    assert main(["export", str(path), "--to", to, "--out", str(out), "--check", str(csv), "--rounds", "3"]) == 0
+    printed = capsys.readouterr().out
+    assert f"{out}: {to}, 3 classes, 2 features, {out.stat().st_size:,} bytes" in printed
+    assert f"{csv}: 200 rows predicted alike, largest difference " in printed
+
+
+@pytest.mark.parametrize("to", ["onnx", "xgboost"])
+def test_rows_that_rounding_sends_elsewhere_are_told(tmp_path, capsys, to):
+    model, _ = with_labels([0, 1, 2])
+    flat = model.model_.flat()
+    threshold = flat.threshold[0]
+    row = np.zeros(3)
+    row[flat.feature[0]] = threshold if np.float32(threshold) > threshold else np.nextafter(threshold, np.inf)
+    path, csv, out = tmp_path / "model.abc", tmp_path / "rows.csv", tmp_path / FILES[to]
+    model.save_model(path)
+    csv.write_text("a,b,c\n" + ",".join(map(repr, row.tolist())) + "\n")
+    command = ["export", str(path), "--to", to, "--out", str(out), "--check", str(csv)]
+    if np.float32(threshold) == threshold:
+        pytest.fail("choose another seed: the threshold is a float32")
+    assert main(command) == 1
+    error = capsys.readouterr().err
+    assert f"{out} was written, but 1 of 1 rows of {csv} differ by more than 1e-05" in error
+    assert "features are rounded to float32" in error
+    if to == "onnx":
+        assert main([*command, "--force", "--input-type", "double"]) == 0
+
+
+def test_a_model_that_differs_is_told(model_file, tmp_path, capsys, monkeypatch):
+    path, csv = model_file
+    out = tmp_path / "model.txt"
+    import abc_plugins.lgbm
+
+    export = abc_plugins.lgbm.export
+    monkeypatch.setattr("abc_plugins.lgbm.export", lambda model, path, **_: export(model, path, n_rounds=1))
+    assert main(["export", str(path), "--to", "lightgbm", "--out", str(out), "--check", str(csv)]) == 1
+    assert "200 of 200 rows" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--to", "xgboost", "--out", "model.bin"], "--out must end in .json or .ubj for xgboost; got model.bin"),
+        (["--to", "treelite", "--out", "m.tl", "--input-type", "double"], "--input-type is for onnx only"),
+        (["--to", "onnx", "--out", "m.onnx", "--tolerance", "-1"], "--tolerance must be a number at least 0"),
+        (["--to", "onnx", "--out", "m.onnx", "--rounds", "0"], "--rounds must be a whole number of at least 1"),
+        (["--to", "onnx", "--out", "m.onnx", "--rounds", "99"], "n_rounds must be a whole number from 1 to"),
+        (["--to", "onnx", "--out", "m.onnx", "--check", "nothing.csv"], "nothing.csv"),
+        (["--to", "onnx", "--out", "nowhere/m.onnx"], "the folder nowhere does not exist"),
+    ],
+)
+def test_wrong_usage_is_refused(model_file, tmp_path, capsys, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    assert main(["export", str(model_file[0]), *arguments]) == 1
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.glob("m*.onnx"))
+
+
+def test_an_existing_file_is_kept(model_file, tmp_path, capsys):
+    out = tmp_path / "model.onnx"
+    out.write_text("mine")
+    assert main(["export", str(model_file[0]), "--to", "onnx", "--out", str(out)]) == 1
+    assert "use --force to replace it" in capsys.readouterr().err
+    assert out.read_text() == "mine"
+
+
+def test_labels_stay(model_file, tmp_path):
+    import xgboost
+
+    out = tmp_path / "model.json"
+    assert main(["export", str(model_file[0]), "--to", "xgboost", "--out", str(out)]) == 0
+    assert json.loads(xgboost.Booster(model_file=out).attr("classes")) == [0, 1, 2]

@@ -1,0 +1,128 @@
+"""The predictor for serving: the same predictions, few imports, and no wrong input that goes unnoticed."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from abc_plugins import ABCBoostClassifier, ModelFormatError
+from abc_plugins.serving import Predictor
+
+from .conftest import with_labels
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.abc"
+
+
+@pytest.fixture
+def named(path):
+    """A model of a table with a text category, its predictor, and the table."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"colour": rng.choice(["red", "green", "blue"], 200), "size": rng.normal(size=200)})
+    y = np.array(["a", "b", "c"])[(table["colour"] == "red").astype(int) + (table["size"] > 0)]
+    model = ABCBoostClassifier(n_estimators=5, n_jobs=1, random_state=0).fit(table, y)
+    model.save_model(path)
+    return model, Predictor(path), table
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_predictions_are_those_of_the_classifier_bit_for_bit(case, path, n_jobs):
+    case.model.save_model(path)
+    predictor = Predictor(path, n_jobs=n_jobs)
+    predictor.warm_up()
+    assert np.array_equal(predictor.predict_proba(case.table), case.model.predict_proba(case.table))
+    assert np.array_equal(predictor.predict(case.table), case.model.predict(case.table))
+    one = predictor.predict_proba(case.table[:1])
+    assert np.array_equal(one, case.model.predict_proba(case.table[:1]))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int16, np.bool_, object])
+def test_arrays_of_any_kind(path, dtype):
+    model, X = with_labels([3, 5, 8])
+    model.save_model(path)
+    given = X.astype(dtype) if dtype is not object else np.where(X > 1.5, None, X.astype(object))
+    expected = model.predict_proba(given.astype(float))
+    assert np.array_equal(Predictor(path).predict_proba(given), expected)
+    assert np.array_equal(Predictor(path).predict_proba(given.tolist()), expected)
+
+
+def test_columns_and_rows_by_name(named):
+    model, predictor, table = named
+    new = table.assign(colour=table["colour"].where(np.arange(200) % 5 > 0, "violet"), more=1.0)
+    new.loc[::7, "colour"] = None
+    new.loc[::9, "size"] = np.nan
+    expected = model.predict_proba(new[["colour", "size"]])
+    columns = {name: new[name].to_numpy() for name in ("more", "size", "colour")}
+    rows = [
+        {"size": None if np.isnan(size) else size, "colour": colour if isinstance(colour, str) else None, "more": 1}
+        for size, colour in zip(new["size"], new["colour"], strict=True)
+    ]
+    assert np.array_equal(predictor.predict_proba(columns), expected)
+    assert np.array_equal(predictor.predict_proba(rows), expected)
+    assert np.array_equal(predictor.predict_proba(new[["colour", "size"]].to_numpy()), expected)
+    assert predictor.feature_names == ["colour", "size"]
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "message"),
+    [
+        ([{"colour": "red"}], ValueError, r"X\[0\] must have a value for every feature.*lacks 'size'"),
+        ({"size": [1.0]}, ValueError, r"X must have a value for every feature.*lacks 'colour'"),
+        ([{"colour": "red", "size": "1"}], TypeError, r"X\['size'\] must be numbers and missing values"),
+        ([{"colour": ["red"], "size": 1}], TypeError, r"X\['colour'\] must be strings, numbers or booleans"),
+        ([{"colour": object, "size": 1}], TypeError, r"X\['colour'\] must be strings, numbers or booleans"),
+        ([{"colour": 3, "size": 1}], ValueError, "has numbers.*categories that the model knows are strings"),
+        ([{"colour": "red", "size": float("inf")}], ValueError, r"X\['size'\] must be finite"),
+        ([{"colour": "red", "size": 10**400}], ValueError, r"X\['size'\] must be numbers of float64 only"),
+        ([{"colour": "red", "size": 1}, [1, 2]], TypeError, r"X\[1\] must be a dict"),
+        ({"colour": ["red"], "size": [1.0, 2.0]}, ValueError, r"X\['size'\] must be as long as the other columns"),
+        ({"colour": "red", "size": [1.0]}, TypeError, r"X\['colour'\] must be a column of values"),
+        ({"colour": [], "size": []}, ValueError, "X must be at least one row"),
+        ([], ValueError, "X must be an array of shape"),
+        ([["red", 1.0, 2.0]], ValueError, "X must be of 2 columns"),
+        ([["red", 1.0], ["red"]], ValueError, "got rows of different lengths"),
+        ("red", ValueError, "X must be an array of shape"),
+        (None, ValueError, "X must be an array of shape"),
+        (np.zeros((2, 2), dtype=complex), TypeError, "X must be numbers, booleans, and strings"),
+        (np.zeros((1, 2, 2)), ValueError, "X must be an array of shape"),
+    ],
+)
+def test_wrong_rows_are_refused(named, X, error, message):
+    with pytest.raises(error, match=message):
+        named[1].predict_proba(X)
+
+
+def test_names_are_refused_if_the_model_has_none(path):
+    model, _ = with_labels([0, 1, 2])
+    model.save_model(path)
+    with pytest.raises(ValueError, match="the model has no names of features"):
+        Predictor(path).predict([{"x": 1.0}])
+
+
+def test_wrong_files_and_arguments_are_refused(path, tmp_path):
+    path.write_bytes(b"no model")
+    with pytest.raises(ModelFormatError, match=r"model.abc is not a valid model file"):
+        Predictor(path)
+    with pytest.raises(FileNotFoundError):
+        Predictor(tmp_path / "nothing.abc")
+    for wrong in (None, 3, b"model.abc"):
+        with pytest.raises(TypeError, match="path must be a path"):
+            Predictor(wrong)
+    with pytest.raises(ValueError, match="n_jobs must be"):
+        Predictor(path, n_jobs=0)
+
+
+def test_neither_scikit_learn_nor_a_table_library_is_imported(path):
+    model, X = with_labels(["a", "b", "c"])
+    model.save_model(path)
+    code = (
+        "import sys; from abc_plugins.serving import Predictor;"
+        f"print(Predictor({str(path)!r}).predict([{X[0].tolist()}])[0]);"
+        "print(*{'sklearn', 'narwhals', 'pandas', 'pyarrow', 'polars', 'lightgbm', 'xgboost'} & set(sys.modules))"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.splitlines() == [model.predict(X[:1])[0], ""]

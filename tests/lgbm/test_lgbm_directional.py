@@ -1,0 +1,227 @@
+"""Directional trees on LightGBM: a stock model that predicts what was trained, and what LightGBM users rely on."""
+
+import pickle
+import subprocess
+import sys
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+
+import abc_plugins.lgbm as abc_lgbm
+from abc_plugins.lgbm import ABCLGBMClassifier, model_info
+
+from .conftest import N_CLASSES, make_data
+
+TREES = 2  # of a round with five classes
+
+
+def log_loss(probabilities, y, weights=None):
+    return np.average(-np.log(probabilities[np.arange(y.size), y]), weights=weights)
+
+
+def recorded(params, X, y, rounds, valid=None, weight=None, **options):
+    """A model, and its recorded evaluations."""
+    history = {}
+    train_set = lgb.Dataset(X, y, weight=weight, free_raw_data=False)
+    sets = [train_set] if valid is None else [train_set, lgb.Dataset(*valid, reference=train_set)]
+    callbacks = [lgb.record_evaluation(history), *options.pop("callbacks", [])]
+    booster = abc_lgbm.train(
+        params, train_set, rounds, valid_sets=sets, valid_names=["t", "v"][: len(sets)], callbacks=callbacks, **options
+    )
+    return booster, {name: of_set["multi_logloss"] for name, of_set in history.items()}
+
+
+@pytest.mark.parametrize("trees_per_round", [None, 1, 3])
+def test_exported_model_predicts_what_was_trained(data, params, trees_per_round):
+    X, y = data
+    other = make_data(seed=1)
+    booster, history = recorded(params, X, y, 15, valid=other, trees_per_round=trees_per_round)
+    n_trees = trees_per_round or TREES
+    assert isinstance(booster, lgb.Booster)
+    assert booster.current_iteration() == 15 * n_trees
+    assert booster.num_trees() == 15 * n_trees * N_CLASSES
+    assert model_info(booster)["round_iterations"] == {m: m * n_trees for m in range(1, 16)}
+    assert log_loss(booster.predict(X), y) == pytest.approx(history["t"][-1], rel=1e-10)
+    assert log_loss(booster.predict(other[0]), other[1]) == pytest.approx(history["v"][-1], rel=1e-10)
+    for m in (1, 7):
+        cut = booster.predict(other[0], num_iteration=m * n_trees)
+        assert log_loss(cut, other[1]) == pytest.approx(history["v"][m - 1], rel=1e-10)
+    assert history["t"] == sorted(history["t"], reverse=True)
+
+
+def test_it_beats_stock_after_as_many_rounds(params):
+    X, y = make_data(n_samples=1500)
+    X_test, y_test = make_data(n_samples=1500, seed=1)
+    ours = abc_lgbm.train(params, lgb.Dataset(X, y), 30)
+    stock = lgb.train({**params, "objective": "multiclass"}, lgb.Dataset(X, y), 30)
+    assert log_loss(ours.predict(X_test), y_test) < log_loss(stock.predict(X_test), y_test)
+
+
+def test_trees_of_one_direction_share_their_structure(data, params):
+    booster = abc_lgbm.train(params, lgb.Dataset(*data), 3)
+    trees = [info["tree_structure"] for info in booster.dump_model()["tree_info"]]
+
+    def shape(node):
+        if "leaf_index" in node:
+            return node["leaf_count"]
+        return node["split_feature"], node["threshold"], shape(node["left_child"]), shape(node["right_child"])
+
+    shapes = [shape(tree) for tree in trees]
+    for first in range(0, len(shapes), N_CLASSES):
+        assert len(set(shapes[first : first + N_CLASSES])) == 1
+    assert len(set(shapes)) > 1
+
+
+def test_scores_start_at_the_class_frequencies():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(500, 3)), np.minimum(rng.integers(0, 60, 500), 3) % 4
+    params = {"num_class": 5, "verbosity": -1, "num_threads": 1, "learning_rate": 1e-9}
+    shares = np.bincount(y, minlength=5) / 500
+    first = abc_lgbm.train(params, lgb.Dataset(X, y), 1).predict(X[:1])[0]
+    np.testing.assert_allclose(first[:4], shares[:4], atol=1e-3)
+    assert 0.0 < first[4] < shares[:4].min()  # a class that the training data does not have
+    even = abc_lgbm.train({**params, "boost_from_average": False}, lgb.Dataset(X, y), 1).predict(X[:1])[0]
+    np.testing.assert_allclose(even, 0.2, atol=1e-3)
+
+
+def test_weights_count_like_repeated_rows(data, params):
+    X, y = data
+    weight = np.random.default_rng(0).integers(1, 4, y.size)
+    fixed = {**params, "min_data_in_leaf": 1, "min_data_in_bin": 1, "max_bin": 1000}
+    weighted, history = recorded(fixed, X, y, 8, weight=weight)
+    repeated, expected = recorded(fixed, X.repeat(weight, axis=0), y.repeat(weight), 8)
+    assert history["t"][0] == pytest.approx(expected["t"][0], rel=0.05)
+    assert log_loss(weighted.predict(X), y, weight) == pytest.approx(history["t"][-1], rel=1e-9)
+    assert log_loss(repeated.predict(X), y, weight) == pytest.approx(history["t"][-1], rel=0.3)
+
+
+def test_missing_values_and_categories(params):
+    X, y = make_data()
+    X[::7, 0] = np.nan
+    X[:, 3] = np.random.default_rng(0).integers(0, 8, y.size)
+    history = {}
+    train_set = lgb.Dataset(X, y, categorical_feature=[3], free_raw_data=False)
+    booster = abc_lgbm.train(
+        {**params, "min_data_per_group": 5},
+        train_set,
+        12,
+        valid_sets=[train_set],
+        callbacks=[lgb.record_evaluation(history)],
+    )
+    assert log_loss(booster.predict(X), y) == pytest.approx(history["training"]["multi_logloss"][-1], rel=1e-10)
+    assert any(info["num_cat"] for info in booster.dump_model()["tree_info"])
+
+
+def test_init_score_and_init_model(data, params):
+    X, y = data
+    first = abc_lgbm.train(params, lgb.Dataset(X, y), 6)
+    train_set = lgb.Dataset(X, y, free_raw_data=False)
+    history = {}
+    continued = abc_lgbm.train(
+        params, train_set, 6, init_model=first, valid_sets=[train_set], callbacks=[lgb.record_evaluation(history)]
+    )
+    assert continued.current_iteration() == 12 * TREES
+    assert len(model_info(continued)["base_classes"]) == 12
+    assert log_loss(continued.predict(X), y) == pytest.approx(history["training"]["multi_logloss"][-1], rel=1e-10)
+    assert log_loss(continued.predict(X), y) < log_loss(first.predict(X), y)
+    np.testing.assert_allclose(
+        continued.predict(X, num_iteration=6 * TREES, raw_score=True), first.predict(X, raw_score=True), atol=1e-12
+    )
+    scores = first.predict(X, raw_score=True)
+    with_scores = lgb.Dataset(X, y, init_score=scores, free_raw_data=False)
+    rest = abc_lgbm.train(params, with_scores, 3)
+    total = scores + rest.predict(X, raw_score=True)
+    powers = np.exp(total - total.max(axis=1, keepdims=True))
+    assert log_loss(powers / powers.sum(axis=1, keepdims=True), y) < log_loss(first.predict(X), y)
+    np.testing.assert_array_equal(with_scores.get_init_score().reshape(scores.shape, order="F"), scores)
+
+
+def test_early_stopping_and_estimator():
+    X, y = make_data(n_samples=400)
+    other = make_data(n_samples=400, seed=1)
+    model = ABCLGBMClassifier(n_estimators=300, num_leaves=6, n_jobs=1, verbosity=-1, random_state=0)
+    model.fit(X, y, eval_set=[other], callbacks=[lgb.early_stopping(5, verbose=False)])
+    losses = model.evals_result_["valid_0"]["multi_logloss"]
+    assert model.best_iteration_ == 1 + int(np.argmin(losses)) < 300
+    assert model.booster_.best_iteration == TREES * model.best_iteration_
+    assert log_loss(model.predict_proba(other[0]), other[1]) == pytest.approx(min(losses), rel=1e-10)
+    cut = model.predict_proba(other[0], num_iteration=3)
+    assert log_loss(cut, other[1]) == pytest.approx(losses[2], rel=1e-10)
+    assert model.feature_importances_.sum() == TREES * model.best_iteration_ * 5  # splits of trees of six leaves
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+def test_cv_and_callbacks_that_change_parameters(data, params):
+    X, y = data
+    results = abc_lgbm.cv(params, lgb.Dataset(X, y), 8, nfold=3, return_cvbooster=True)
+    assert len(results["valid multi_logloss-mean"]) == 8
+    assert results["cvbooster"].boosters[0].current_iteration() == 8 * TREES
+    slow, slow_history = recorded(
+        params, X, y, 6, callbacks=[lgb.reset_parameter(learning_rate=lambda m: 0.1 / (1 + m))]
+    )
+    _, history = recorded(params, X, y, 6)
+    assert slow_history["t"][0] == history["t"][0]
+    assert slow_history["t"][-1] > history["t"][-1]
+    assert log_loss(slow.predict(X), y) == pytest.approx(slow_history["t"][-1], rel=1e-10)
+
+
+def test_search_gap_and_warmup(data, params):
+    X, y = data
+    booster, history = recorded(params, X, y, 6, search=2, gap=1, warmup=2)
+    assert booster.current_iteration() == 2 + 4 * TREES
+    assert log_loss(booster.predict(X), y) == pytest.approx(history["t"][-1], rel=1e-10)
+
+
+def test_data_that_was_binned_before(data, params):
+    X, y = data
+    given = {name: value for name, value in params.items() if name != "min_data_in_leaf"}
+    binned = lgb.Dataset(X, y).construct()  # its raw data is gone
+    booster = abc_lgbm.train(given, binned, 3)
+    assert booster.current_iteration() == 3 * TREES
+
+
+def test_the_same_seed_gives_the_same_model_and_threads_do_not_matter(data, params):
+    X, y = data
+    texts = {abc_lgbm.train({**params, "num_threads": n}, lgb.Dataset(X, y), 5).predict(X).tobytes() for n in (1, 2, 1)}
+    assert len(texts) == 1
+    other = abc_lgbm.train({**params, "seed": 3}, lgb.Dataset(X, y), 5)
+    assert other.predict(X).tobytes() not in texts
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "message"),
+    [
+        ({"linear_tree": True}, {}, "linear_tree"),
+        ({"boosting": "dart"}, {}, "boosting"),
+        ({}, {"method": "pairs"}, "method"),
+        ({}, {"trees_per_round": 0}, "trees_per_round"),
+        ({}, {"leaf_reg_lambda": -1.0}, "leaf_reg_lambda"),
+    ],
+)
+def test_what_cannot_be_right_is_refused(data, params, given, options, message):
+    with pytest.raises(ValueError, match=message):
+        abc_lgbm.train({**params, **given}, lgb.Dataset(*data), 2, **options)
+
+
+def test_unknown_options_are_refused(data, params):
+    with pytest.raises(TypeError, match="trees_a_round"):
+        abc_lgbm.train(params, lgb.Dataset(*data), 2, trees_a_round=2)
+
+
+def test_a_process_without_the_package_predicts_the_same(data, params, tmp_path):
+    X, y = data
+    booster = abc_lgbm.train(params, lgb.Dataset(X, y), 5)
+    booster.save_model(tmp_path / "model.txt")
+    np.save(tmp_path / "X.npy", X)
+    code = (
+        "import sys, numpy as np, lightgbm as lgb\n"
+        "p = lgb.Booster(model_file='model.txt').predict(np.load('X.npy'))\n"
+        "assert not any(name.startswith('abc_plugins') for name in sys.modules)\n"
+        "np.save('p.npy', p)"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+    np.testing.assert_allclose(np.load(tmp_path / "p.npy"), booster.predict(X), atol=1e-10)
+    contributions = booster.predict(X[:20], pred_contrib=True).reshape(20, N_CLASSES, -1).sum(axis=2)
+    np.testing.assert_allclose(contributions, booster.predict(X[:20], raw_score=True), atol=1e-9)
