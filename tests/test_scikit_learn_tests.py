@@ -26,6 +26,7 @@ warm_start = pytest.importorskip("sklearn.ensemble._hist_gradient_boosting.tests
 
 _OWN_WORDS = "the error is raised, but with our own words"
 _PRIVATE = "looks at private attributes of scikit-learn's class"
+_NO_SEED = "no seed is given, and every fit draws other directions"
 _MORE_LEVELS = "more levels than bins are no error: the rarest count as one"
 FAILURES = {
     "test_init_parameters_validation": _OWN_WORDS,
@@ -41,8 +42,16 @@ FAILURES = {
     "test_dataframe_categorical_errors": _MORE_LEVELS,
     "test_warm_start_yields_identical_results": "a warm start draws new directions",
     "test_X_val_in_fit": "a validation share is drawn with another seed",
+    "test_should_stop": _PRIVATE,
+    "test_small_trainset": _PRIVATE,
+    "test_dataframe_categorical_results_same_as_ndarray": _PRIVATE,
+    "test_early_stopping_classification-8": "the log loss of three held-out rows falls for all 50 rounds",
+    "test_sample_weight_effect-2": _NO_SEED,
+    "test_staged_predict-2": _NO_SEED,
+    "test_warm_start_equal_n_estimators-0": _NO_SEED,
+    "test_categorical_encoding_strategies-0": "one tree of one split may be a tree that does not sort the categories",
 }
-"""Test -> why ours does not pass it."""
+"""Test, or one of its cases -> why ours does not pass it."""
 
 
 class _TreeView:
@@ -144,7 +153,7 @@ def cases() -> Iterator[Any]:
                         key: Mapped if value is HistGradientBoostingClassifier else value
                         for key, value in given.items()
                     }
-                    yield pytest.param(module, function, mapped, id=f"{name}-{number}")
+                    yield pytest.param(module, function, mapped, f"{name}-{number}", id=f"{name}-{number}")
 
 
 def _arguments(names: Any, values: Any) -> dict[str, Any]:
@@ -160,13 +169,15 @@ def _concerns_classification(function: Any, given: dict[str, Any]) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("module", "function", "given"), cases())
-def test_of_scikit_learn(module: Any, function: Any, given: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("module", "function", "given", "case"), list(cases()))
+def test_of_scikit_learn(
+    module: Any, function: Any, given: dict[str, Any], case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "HistGradientBoostingClassifier", Mapped)
     fixtures = {"monkeypatch": monkeypatch, "global_random_seed": 0}
     wanted = set(inspect.signature(function).parameters) - set(given)
     arguments = given | {name: fixtures[name] for name in wanted}
-    if function.__name__ not in FAILURES:
+    if not {function.__name__, case} & set(FAILURES):
         function(**arguments)
         return
     with pytest.raises(BaseException):  # noqa: B017, PT011  (whatever the reason is)
@@ -175,5 +186,5 @@ def test_of_scikit_learn(module: Any, function: Any, given: dict[str, Any], monk
 
 def test_every_reason_is_of_a_test() -> None:
     names = {case.values[1].__name__ for case in cases()}
-    assert set(FAILURES) <= names
+    assert set(FAILURES) <= names | {case.id for case in cases()}
     assert len(names) > 25

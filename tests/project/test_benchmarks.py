@@ -12,6 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "paper"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "upstream"))
 
 import common
 import paper
