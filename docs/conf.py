@@ -58,6 +58,7 @@ sphinx_gallery_conf = {
     "min_reported_time": 1,
     "plot_gallery": "True",
     "capture_repr": ("_repr_html_", "__repr__"),
+    "ignore_repr_types": r"matplotlib",  # pictures speak for themselves
     "reference_url": {},
     "matplotlib_animations": False,
 }

@@ -188,7 +188,7 @@ def contenders() -> list[Contender]:
             None,
             _native("directional"),
             native,
-            ("at least 3 samples a leaf; scores start at the class frequencies", "a tree serves all classes"),
+            ("at least 1 sample a leaf; scores start at the class frequencies", "a tree serves all classes"),
         ),
         Contender("mart", "mart", package, None, None, _native("mart"), native, (own, _FIRST_ORDER)),
         Contender("abcmart", "ABC: abcmart", package, None, "mart", _native("abcmart"), native, (own, _FIRST_ORDER)),
