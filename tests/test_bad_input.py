@@ -58,7 +58,23 @@ def on_xgboost(**options: Any) -> Any:
     return abc_xgb.ABCXGBClassifier(**{"n_estimators": 3, "max_depth": 2, "warmup": 1, "n_jobs": 1, **options})
 
 
-ESTIMATORS = {"native": native, "native with bases": native_with_bases, "lgbm": on_lightgbm, "xgb": on_xgboost}
+def on_lightgbm_with_bases(**options: Any) -> Any:
+    return on_lightgbm(**{"method": "abcrobustlogit", **options})
+
+
+def on_xgboost_with_bases(**options: Any) -> Any:
+    return on_xgboost(**{"method": "abcrobustlogit", **options})
+
+
+ESTIMATORS = {
+    "native": native,
+    "native with bases": native_with_bases,
+    "lgbm": on_lightgbm,
+    "lgbm with bases": on_lightgbm_with_bases,
+    "xgb": on_xgboost,
+    "xgb with bases": on_xgboost_with_bases,
+}
+DIRECTIONAL = ("native", "lgbm", "xgb")
 
 
 def replaced(array: Any, value: Any, dtype: Any = float) -> Any:
@@ -108,6 +124,7 @@ SCHEDULE: dict[str, tuple[Any, str]] = {
     "gap True": ({"gap": True}, "gap must be a whole number of at least 0; got True"),
     "gap fraction": ({"gap": 1.5}, "gap must be a whole number"),
     "warmup negative": ({"warmup": -1}, "warmup must be a whole number of at least 0"),
+    "warmup True": ({"warmup": True}, "warmup must be a whole number of at least 0; got True"),
     "warmup None": ({"warmup": None}, "warmup must be a whole number of at least 0; got None"),
     "leaf_clip zero": ({"leaf_clip": 0}, "leaf_clip must be a number larger than 0, or None"),
     "leaf_clip True": ({"leaf_clip": True}, "leaf_clip must be a number larger than 0, or None.*got True"),
@@ -120,8 +137,13 @@ SCHEDULE: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("kind", SCHEDULE)
 def test_parameters_of_the_schedule(engine: str, kind: str) -> None:
     options, message = SCHEDULE[kind]
-    if (engine, kind) == ("native", "search above K"):  # there are any number of directions
-        assert native(**options).fit(X, Y).n_classes_ == 3
+    if engine in DIRECTIONAL and kind == "search above K":  # there are any number of directions
+        assert ESTIMATORS[engine](**options).fit(X, Y).n_classes_ == 3
+        return
+    if "native" not in engine and kind == "warmup None":  # the adapters' default, which stands for that of the method
+        own = 10 if "bases" in engine else 0
+        given = ESTIMATORS[engine](warmup=own).fit(X, Y).predict_proba(X)
+        assert np.array_equal(ESTIMATORS[engine](**options).fit(X, Y).predict_proba(X), given)
         return
     with pytest.raises((ValueError, TypeError), match=message):
         ESTIMATORS[engine](**options).fit(X, Y)

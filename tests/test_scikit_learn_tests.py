@@ -34,6 +34,10 @@ FAILURES = {
     "test_max_iter_with_warm_start_validation": _OWN_WORDS,
     "test_binning_train_validation_are_separated": _PRIVATE + "; bins are made of the rows that are trained on, too",
     "test_random_seeds_warm_start": _PRIVATE,
+    "test_should_stop": _PRIVATE,
+    "test_small_trainset": _PRIVATE,
+    "test_dataframe_categorical_results_same_as_ndarray": _PRIVATE,
+    "test_categorical_encoding_strategies": "half of the trees keep categories in their natural order",
     "test_single_node_trees": "labels of a single class are an error, since they are almost always a mistake",
     "test_custom_loss": "there is one loss, the log loss",
     "test_categorical_spec_no_categories": "is_categorical_ is an array of False if there are no categories, not None",
@@ -43,6 +47,22 @@ FAILURES = {
     "test_X_val_in_fit": "a validation share is drawn with another seed",
 }
 """Test -> why ours does not pass it."""
+
+FAILURES_OF_CASES = {
+    "test_unknown_categories_nan": (
+        lambda given: given["insert_missing"] and given["missing_value"] == -1,
+        "a negative number is a level like others, not a missing value",
+    ),
+    "test_early_stopping_classification": (
+        lambda given: (given["scoring"], given["validation_fraction"]) == ("loss", 0.1) and max(given["data"][1]) == 1,
+        "the log loss of the three rows that are held out goes on improving for all of 50 rounds",
+    ),
+}
+"""Test -> which of its cases ours does not pass, and why."""
+
+
+def is_listed(name: str, given: dict[str, Any]) -> bool:
+    return name in FAILURES or (name in FAILURES_OF_CASES and bool(FAILURES_OF_CASES[name][0](given)))
 
 
 class _TreeView:
@@ -86,7 +106,8 @@ class Mapped(ClassifierMixin, BaseEstimator):
             "max_depth": self.max_depth, "min_samples_leaf": self.min_samples_leaf,
             "reg_lambda": self.l2_regularization, "max_features": self.max_features, "max_bins": self.max_bins,
             "categorical_features": self.categorical_features, "interaction_constraints": self.interaction_cst,
-            "warm_start": self.warm_start, "class_weight": self.class_weight, "random_state": self.random_state,
+            "warm_start": self.warm_start, "class_weight": self.class_weight,
+            "random_state": 0 if self.random_state is None else self.random_state,  # or directions are always new
             "verbose": self.verbose, "refit": False, "tree_shape": "best-first", "n_jobs": 1,
             "eval_metric": {None: "accuracy", "loss": "logloss"}.get(self.scoring, self.scoring),
             "validation_fraction": self.validation_fraction or 0.1,
@@ -160,13 +181,13 @@ def _concerns_classification(function: Any, given: dict[str, Any]) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("module", "function", "given"), cases())
+@pytest.mark.parametrize(("module", "function", "given"), list(cases()))
 def test_of_scikit_learn(module: Any, function: Any, given: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HistGradientBoostingClassifier", Mapped)
     fixtures = {"monkeypatch": monkeypatch, "global_random_seed": 0}
     wanted = set(inspect.signature(function).parameters) - set(given)
     arguments = given | {name: fixtures[name] for name in wanted}
-    if function.__name__ not in FAILURES:
+    if not is_listed(function.__name__, given):
         function(**arguments)
         return
     with pytest.raises(BaseException):  # noqa: B017, PT011  (whatever the reason is)
@@ -175,5 +196,5 @@ def test_of_scikit_learn(module: Any, function: Any, given: dict[str, Any], monk
 
 def test_every_reason_is_of_a_test() -> None:
     names = {case.values[1].__name__ for case in cases()}
-    assert set(FAILURES) <= names
+    assert set(FAILURES) | set(FAILURES_OF_CASES) <= names
     assert len(names) > 25

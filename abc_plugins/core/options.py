@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 from abc_plugins.core.directional.schedule import DirectionSchedule
-from abc_plugins.core.runtime.checks import check_choice, check_flag, check_integer, check_real, fail
+from abc_plugins.core.runtime.checks import check_choice, check_flag, check_integer, check_real
 from abc_plugins.core.schedule import BASE_CHOICES, BaseClassSchedule, check_search
 from abc_plugins.core.settings import DIRECTIONAL, LEAF_VALUES, MAX_TREES_PER_ROUND
 
@@ -102,7 +102,9 @@ class BoostOptions:
         """
         for name in options:
             if name not in cls.names():
-                fail("argument", name, f"one of {', '.join(cls.names())}", TypeError)
+                raise TypeError(
+                    f"got an unexpected keyword argument {name!r}; it must be one of {', '.join(cls.names())}."
+                )
         return cls(**options)
 
     @property

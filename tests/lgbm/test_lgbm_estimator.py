@@ -175,13 +175,17 @@ def test_continue_from_an_estimator(data):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_check_estimator_has_no_failure_that_stock_does_not_have(capsys):
+@pytest.mark.parametrize("method", ["directional", "abcrobustlogit"])
+@pytest.mark.parametrize("min_child_samples", [3, 20])  # the checks' data are so small that stock's 20 allow few splits
+def test_check_estimator_has_no_failure_that_stock_does_not_have(capsys, method, min_child_samples):
+    options = {"n_jobs": 1, "verbosity": -1, "min_child_samples": min_child_samples}
+
     def failures(estimator):
         results = check_estimator(estimator, on_fail=None, on_skip=None)
         return {result["check_name"]: result["exception"] for result in results if result["status"] == "failed"}
 
-    ours = failures(ABCLGBMClassifier(n_jobs=1, verbosity=-1))
-    stock = failures(lgb.LGBMClassifier(n_jobs=1, verbosity=-1))
+    ours = failures(ABCLGBMClassifier(method=method, **options))
+    stock = failures(lgb.LGBMClassifier(**options))
     with capsys.disabled():
         print(f"\ncheck_estimator failures of LGBMClassifier {lgb.__version__}: {sorted(stock) or 'none'}")
         print(f"check_estimator failures of ABCLGBMClassifier: {sorted(ours) or 'none'}")

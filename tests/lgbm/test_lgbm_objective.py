@@ -11,10 +11,11 @@ from abc_plugins.lgbm import ABCObjective, model_info
 
 from .conftest import N_CLASSES, make_data
 
+PAIRS = "abcrobustlogit"  # the objective has no other method
 SCHEDULES = [
-    {"method": "abcrobustlogit", "search": 1, "gap": 0, "warmup": 0},
-    {"method": "abcrobustlogit", "search": 2, "gap": 2, "warmup": 3},
-    {"method": "abcrobustlogit", "search": "all", "gap": 1, "warmup": 1},
+    {"search": 1, "gap": 0, "warmup": 0},
+    {"search": 2, "gap": 2, "warmup": 3},
+    {"search": "all", "gap": 1, "warmup": 1},
 ]
 
 
@@ -33,7 +34,7 @@ def run(objective, params, data, n_rounds=10, **kwargs):
 def test_it_gives_the_model_of_train(data, clipped, schedule):
     objective = ABCObjective(clipped, **schedule)
     _, model = run(objective, clipped, data)
-    direct = abc_lgbm.train(clipped, lgb.Dataset(*data), 10, **schedule)
+    direct = abc_lgbm.train(clipped, lgb.Dataset(*data), 10, method=PAIRS, **schedule)
     assert list(objective.base_classes) == model_info(direct)["base_classes"] == model_info(model)["base_classes"]
     np.testing.assert_allclose(model.predict(data[0]), direct.predict(data[0]), atol=1e-10)
 
@@ -101,11 +102,11 @@ def test_weights_and_initial_scores_and_models(data, clipped):
     weight = np.linspace(0.5, 2.0, y.size)
     objective = ABCObjective(clipped, gap=1, warmup=1)
     booster = lgb.train({**clipped, "objective": objective}, lgb.Dataset(X, y, weight=weight), 6)
-    direct = abc_lgbm.train(clipped, lgb.Dataset(X, y, weight=weight), 6, gap=1, warmup=1)
+    direct = abc_lgbm.train(clipped, lgb.Dataset(X, y, weight=weight), 6, method=PAIRS, gap=1, warmup=1)
     np.testing.assert_allclose(objective.finalise(booster).predict(X), direct.predict(X), atol=1e-10)
     stock = lgb.train({**clipped, "objective": "multiclass"}, lgb.Dataset(X, y), 3)
     booster = lgb.train({**clipped, "objective": objective}, lgb.Dataset(X, y), 6, init_model=stock)
-    direct = abc_lgbm.train(clipped, lgb.Dataset(X, y), 6, init_model=stock, gap=1, warmup=1)
+    direct = abc_lgbm.train(clipped, lgb.Dataset(X, y), 6, init_model=stock, method=PAIRS, gap=1, warmup=1)
     np.testing.assert_allclose(objective.finalise(booster).predict(X), direct.predict(X), atol=1e-10)
 
 

@@ -386,12 +386,14 @@ def test_other_engines(data, engine, n_classes):
     assert result.best_estimator.n_estimators == result.best_params["n_estimators"]
 
 
+@pytest.mark.parametrize("method", ["directional", "abcrobustlogit"])
 @pytest.mark.parametrize("engine", ["lgbm", "xgb"])
-def test_folds_of_other_engines_are_fitted_as_their_estimators_fit(data, engine):
+def test_folds_of_other_engines_are_fitted_as_their_estimators_fit(data, engine, method):
     """The score of a trial is that of the estimator with the same parameters, fitted on the fold's rows."""
     pytest.importorskip({"lgbm": "lightgbm", "xgb": "xgboost"}[engine])
     X, codes = data[0], np.unique(data[1], return_inverse=True)[1]
-    result = tune(X, codes, engine=engine, n_trials=1, refit=False, metric="error", **{**FAST, "fixed": {}})
+    options = {**FAST, "fixed": {"method": method}}
+    result = tune(X, codes, engine=engine, n_trials=1, refit=False, metric="error", **options)
     trial = result.best_trial
     for index, fold in enumerate(make_folds(3, codes, None, 0.1, 0)):
         parameters = {
@@ -402,11 +404,11 @@ def test_folds_of_other_engines_are_fitted_as_their_estimators_fit(data, engine)
         if engine == "lgbm":
             from abc_plugins.lgbm import ABCLGBMClassifier
 
-            model = ABCLGBMClassifier(method="abcrobustlogit", **parameters, random_state=0, verbosity=-1)
+            model = ABCLGBMClassifier(method=method, **parameters, random_state=0, verbosity=-1)
         else:
             from abc_plugins.xgb import ABCXGBClassifier
 
-            model = ABCXGBClassifier(method="abcrobustlogit", **parameters, random_state=0)
+            model = ABCXGBClassifier(method=method, **parameters, random_state=0)
         model.fit(X[fold.train], codes[fold.train])
         error = np.mean(model.predict(X[fold.test]) != codes[fold.test])
         assert trial.user_attrs["outcome"]["fold_scores"][index] == pytest.approx(error, abs=1e-12)

@@ -18,6 +18,7 @@ xgboost = pytest.importorskip("xgboost")
 from abc_plugins.xgb import ABCXGBClassifier, base_classes, train  # noqa: E402
 
 SMALL = {"n_estimators": 8, "max_depth": 3, "n_jobs": 1, "warmup": 2, "gap": 1}
+METHODS = ["directional", "abcrobustlogit"]
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +44,15 @@ def test_no_scikit_learn_check_fails_that_stock_xgboost_passes():
     assert set(own) <= set(stock)
 
 
-def test_it_is_train_with_xgboosts_estimator_around_it(data):
+@pytest.mark.parametrize("method", METHODS)
+def test_it_is_train_with_xgboosts_estimator_around_it(data, method):
     X, y = data
-    model = ABCXGBClassifier(**SMALL).fit(X, y)
+    model = ABCXGBClassifier(**SMALL, method=method).fit(X, y)
     booster = train(
         {"num_class": 3, "max_depth": 3, "nthread": 1},
         xgboost.QuantileDMatrix(X, y),
         8,
-        method="abcrobustlogit",
+        method=method,
         warmup=2,
         gap=1,
         verbose_eval=False,
@@ -105,7 +107,7 @@ def test_it_works_in_searches_and_pipelines(data):
     pipeline = make_pipeline(StandardScaler(), ABCXGBClassifier(**SMALL))
     assert cross_val_score(pipeline, X, y, cv=3).mean() > 0.8
     search = GridSearchCV(
-        ABCXGBClassifier(**SMALL), {"method": "abcrobustlogit", "search": [1, 2], "max_depth": [1, 3]}, cv=2
+        ABCXGBClassifier(**SMALL), {"method": METHODS, "search": [1, 2], "max_depth": [1, 3]}, cv=2
     ).fit(X, y)
     assert search.best_params_["max_depth"] == 3
 

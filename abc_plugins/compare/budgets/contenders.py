@@ -175,8 +175,11 @@ _FIRST_ORDER = "chooses splits by the first-order gain"
 
 def contenders() -> list[Contender]:
     """All contenders, in the order of the table."""
+    return [*_native_contenders(), *_adapters_and_rivals(), *_other_libraries()]
+
+
+def _native_contenders() -> list[Contender]:
     native = NativeEngine()
-    lightgbm, xgboost = LightGBMEngine(), XGBoostEngine()
     own = "at least 10 samples a leaf; scores start at 0"
     package = "abc_plugins"
     return [
@@ -203,6 +206,12 @@ def contenders() -> list[Contender]:
             native,
             (own,),
         ),
+    ]
+
+
+def _adapters_and_rivals() -> list[Contender]:
+    lightgbm, xgboost = LightGBMEngine(), XGBoostEngine()
+    return [
         Contender(
             "lightgbm",
             "LightGBM",
@@ -243,6 +252,11 @@ def contenders() -> list[Contender]:
             xgboost,
             (_XGBOOST, _ADAPTER),
         ),
+    ]
+
+
+def _other_libraries() -> list[Contender]:
+    return [
         Contender(
             "sklearn",
             "scikit-learn HistGB",

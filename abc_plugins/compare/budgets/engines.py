@@ -245,9 +245,14 @@ class CatBoostEngine(SklearnEngine):
 
 def _scheduled_trees(model: Any, n_classes: int, n_rounds: int) -> list[int]:
     """Trees that the schedule of a classifier grows; without a schedule one per class and round."""
+    return trees_by_round(base_schedule(model, n_classes), n_rounds)
+
+
+def base_schedule(model: Any, n_classes: int) -> BaseClassSchedule:
+    """Start the schedule of base classes that a classifier follows; what it leaves open has the schedule's defaults."""
     given = {name: getattr(model, name, None) for name in ("search", "gap", "warmup")}
     options = {name: value for name, value in given.items() if value is not None}
-    return trees_by_round(BaseClassSchedule(n_classes, **options, adaptive=hasattr(model, "search")), n_rounds)
+    return BaseClassSchedule(n_classes, **options, adaptive=hasattr(model, "search"))
 
 
 def _two_columns(scores: Floats) -> Floats:

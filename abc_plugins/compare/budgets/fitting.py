@@ -10,11 +10,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from abc_plugins.compare.budgets.contenders import Contender
-from abc_plugins.compare.budgets.engines import Stopwatch
+from abc_plugins.compare.budgets.engines import Stopwatch, base_schedule
 from abc_plugins.compare.budgets.settings import CompareSettings
 from abc_plugins.compare.parameters import plain_parameters
 from abc_plugins.core.runtime.arrays import AnyArray
-from abc_plugins.core.schedule import BaseClassSchedule
 
 _SMALLEST_PROBABILITY = 1e-15
 
@@ -99,7 +98,7 @@ def _search_rounds(model: Any, n_classes: int, n_rounds: int) -> list[bool]:
     """Whether a round tries several base classes."""
     if not hasattr(model, "search") or getattr(model, "method", "abc")[:3] != "abc":
         return [False] * n_rounds
-    schedule = BaseClassSchedule(n_classes, search=model.search, gap=model.gap, warmup=model.warmup)
+    schedule = base_schedule(model, n_classes)
     searching = []
     for _ in range(n_rounds):
         plan = schedule.plan([0.0] * n_classes)
