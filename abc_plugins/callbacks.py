@@ -304,7 +304,8 @@ class _LogEvaluation(Callback):
             self._print(f"{what} after {n_rounds} rounds and {context.seconds:.1f} s: {context.stopped_because}.")
 
     def _print(self, line: str) -> None:
-        print(line, file=self.file or sys.stdout, flush=True)
+        # The line and its end together: an interruption must not fall between them.
+        print(line + "\n", end="", file=self.file or sys.stdout, flush=True)
 
 
 class _RecordEvaluation(Callback):

@@ -22,8 +22,8 @@ _BLOCK_OF_ROWS = 64
 class Predictor:
     """Predicts with a model that `ABCBoostClassifier.save_model` wrote, bit for bit as the classifier does.
 
-    Neither scikit-learn nor a table library is imported, so that a process is ready within a second. Only the rounds
-    that predictions use are kept in memory.
+    Neither scikit-learn nor a table library is imported, so that a process is ready soon. Only the rounds that
+    predictions use are kept in memory.
 
     Parameters
     ----------

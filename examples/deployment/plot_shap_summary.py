@@ -1,6 +1,9 @@
-"""What moves the score of each class: SHAP values of a model in shap's summary plots.
+"""What moves the score of each class
+==================================
 
-python examples/deployment/shap_summary.py docs/images/shap_summary.png
+SHAP values of a model in shap's summary plots, as one picture::
+
+    python examples/deployment/plot_shap_summary.py docs/images/shap_summary.png
 """
 
 import sys

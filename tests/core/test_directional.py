@@ -110,7 +110,7 @@ def test_chunks_of_rows_make_no_difference_to_threads(monkeypatch):
     values = []
     for n_threads in (1, 3):
         booster, _ = make(data, 4, settings_with(trees_per_round=2), n_threads)
-        assert not booster._rows.is_for_one_thread
+        assert not booster._rounds.rows.is_for_one_thread
         run(booster, 4)
         values.append(booster.model.flat().values)
     np.testing.assert_array_equal(*values)
@@ -133,8 +133,8 @@ def test_relabelling_permutes_the_model():
     settings = settings_with(trees_per_round=2)
     booster, _ = make(data, K, settings)
     relabelled, _ = make(type(data)(data.X, order[data.y], None, data.X_test), K, settings)
-    relabelled.schedule = PermutedSchedule(relabelled.schedule, np.argsort(order))
-    relabelled._prepare()
+    relabelled.schedule = relabelled._rounds.schedule = PermutedSchedule(relabelled.schedule, np.argsort(order))
+    relabelled._rounds.prepare()
     for either in (booster, relabelled):
         for _ in range(6):
             either.run_round()
@@ -170,7 +170,7 @@ def test_gap_keeps_directions_and_warmup_comes_first():
 def test_search_takes_the_candidate_with_the_best_root():
     data = make_data(4, 300, seed=6)
     booster, _ = make(data, 4, settings_with(trees_per_round=2, search=5))
-    plan, z, h = booster._plan, booster._z.copy(), booster._h.copy()
+    plan, z, h = booster._rounds._plan, booster._rounds._z.copy(), booster._rounds._h.copy()
     gains = np.empty((5, 2))
     for candidate in range(5):
         for tree in range(2):

@@ -12,6 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "paper"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "upstream"))
 
 import common
 import paper
@@ -130,7 +131,7 @@ def test_a_search_keeps_the_trial_with_the_lowest_validation_loss(monkeypatch: p
         return contender.train(sample, params | {"n_estimators": 2}), 0.0
 
     monkeypatch.setattr("abc_plugins.compare.practice.fitting.timed_training", train)
-    monkeypatch.setattr("abc_plugins.compare.practice.fitting.valid_loss", lambda _: next(losses))
+    monkeypatch.setattr("abc_plugins.compare.practice.fitting.valid_loss", lambda _: next(losses, 0.9))
     row = tuned.run_cell(next(tuned.cells(["vowel"], [0], ["lightgbm"], 3, 1000.0)))
     assert tried[0] == {}  # its own settings
     assert row["params"] == tried[1] != {}

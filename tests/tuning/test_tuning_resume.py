@@ -283,7 +283,7 @@ def test_processes_share_a_study_and_one_is_killed(tmp_path):
     assert len(finished) == N_TRIALS
     assert len({str(trial.params) for trial in finished}) == N_TRIALS
     starts = [trial.user_attrs["start"] for trial in finished if "start" in trial.user_attrs]
-    assert len(starts) == len(set(starts)) == 6
+    assert len(starts) == len(set(starts)) >= 6
     assert "defaults" in starts
     assert len({trial.user_attrs["worker"]["pid"] for trial in finished}) > 1
 

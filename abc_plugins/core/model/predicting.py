@@ -17,12 +17,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats, Integers
+from abc_plugins.core.model.walking import (
+    FEWEST_ROWS,
+    Nodes,
+    add_leaves,
+    go_down,
+    is_in_set,
+    leaf_of,
+    symmetric_depth,
+    walk_down,
+)
+from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.intrinsics import lowest_bit
 from abc_plugins.core.runtime.jit import kernel, part_of_kernel
 from abc_plugins.core.runtime.parallel import ROWS_PER_BLOCK, Workers
 from abc_plugins.core.runtime.sparse_table import SparseTable, Table
-from abc_plugins.core.runtime.vectors import add_row
 
 if TYPE_CHECKING:
     from abc_plugins.core.model.ensemble import FlatTrees
@@ -36,9 +45,6 @@ _ROWS_AT_ONCE = 256
 _VALUES_AT_ONCE = 2**15
 """With many features fewer rows, so that their values stay in the cache."""
 
-_FEWEST_ROWS = 64
-"""Fewer rows than that are walked down one by one."""
-
 _FEW_TREES = 16
 """To plan how blocks of rows go through so few trees, as those of one round, takes longer than it saves."""
 
@@ -49,31 +55,6 @@ _ALL_LEAVES = np.uint64(2**64 - 1)
 
 _BY_MASKS, _BY_WALKING = -1, -2
 """How rows find their leaf in a tree that is not symmetric; for a symmetric one its depth is kept instead."""
-
-
-class Nodes(NamedTuple):
-    """The arrays of `FlatTrees` that a prediction needs.
-
-    Attributes
-    ----------
-    node_start, class_start, value_start, set_start : arrays
-    classes, values, sets, feature, threshold, missing_left, left_set, left, right : arrays
-        See `FlatTrees`.
-    """
-
-    node_start: AnyArray
-    class_start: AnyArray
-    value_start: AnyArray
-    set_start: AnyArray
-    classes: Integers
-    values: Floats
-    sets: AnyArray
-    feature: Integers
-    threshold: Floats
-    missing_left: Booleans
-    left_set: Integers
-    left: Integers
-    right: Integers
 
 
 class Plan(NamedTuple):
@@ -116,7 +97,7 @@ def add_tree_scores(
     """
     first_tree, last_tree = int(trees.round_start[first_round]), int(trees.round_start[last_round])
     nodes, parts = _parts(X, trees, first_tree, last_tree)
-    if X.shape[0] >= _FEWEST_ROWS and last_tree - first_tree > _FEW_TREES:
+    if X.shape[0] >= FEWEST_ROWS and last_tree - first_tree > _FEW_TREES:
         add_blocks = partial(_add_blocks, nodes, _make_plan(nodes, first_tree, last_tree), first_tree, last_tree)
     else:
         add_blocks = partial(_walk_blocks, nodes, first_tree, last_tree)
@@ -184,25 +165,6 @@ def _make_plan(nodes: Nodes, first_tree: int, last_tree: int) -> Plan:
     return plan
 
 
-@part_of_kernel
-def _add_values(nodes, t, row, scores, i):
-    """Add a row of leaf values to the scores of sample `i`."""
-    first = nodes.class_start[t]
-    width = nodes.class_start[t + 1] - first
-    value = nodes.value_start[t] + row * width
-    for j in range(width):
-        scores[i, nodes.classes[first + j]] += nodes.values[value + j]
-
-
-@part_of_kernel
-def _is_in_set(sets, first_word, x, missing_left):
-    """Whether a category goes left; what is no category's number is as good as missing."""
-    if not 0.0 <= x < 256.0:
-        return missing_left
-    category = np.int64(x)
-    return (sets[first_word + (category >> 6)] >> np.uint64(category & 63)) & np.uint64(1) != 0
-
-
 @kernel
 def _walk_blocks(nodes, first_tree, last_tree, X, scores, first_block, last_block):
     """Add trees first_tree..last_tree to the scores of some blocks of rows, without a plan."""
@@ -211,8 +173,8 @@ def _walk_blocks(nodes, first_tree, last_tree, X, scores, first_block, last_bloc
         start = block * ROWS_PER_BLOCK
         n = min(ROWS_PER_BLOCK, X.shape[0] - start)
         for t in range(first_tree, last_tree):
-            _go_down(nodes, t, X, start, n, leaves)
-            _add_leaves(nodes, t, leaves, n, start, scores)
+            go_down(nodes, t, X, start, n, leaves)
+            add_leaves(nodes, t, leaves, n, start, scores)
 
 
 @kernel
@@ -222,43 +184,9 @@ def _find_value_rows(nodes, t, X, found, first_block, last_block):
     for block in range(first_block, last_block):
         start = block * ROWS_PER_BLOCK
         n = min(ROWS_PER_BLOCK, X.shape[0] - start)
-        _go_down(nodes, t, X, start, n, leaves)
+        go_down(nodes, t, X, start, n, leaves)
         for i in range(n):
             found[start + i] = leaves[i]
-
-
-@kernel
-def _go_down(nodes, t, X, start, n, leaves):
-    """Rows of the values of the leaves that the rows start..start + n - 1 reach in one tree."""
-    root = nodes.node_start[t]
-    # To find out whether a tree is symmetric takes as long as some rows take to walk down.
-    depth = _symmetric_depth(nodes, root, nodes.node_start[t + 1] - root) if n >= _FEWEST_ROWS else -1
-    if depth >= 0:
-        _look_up_rows(nodes, t, depth, X[start : start + n], leaves)
-    else:
-        for i in range(n):
-            leaves[i] = _walk_down(nodes, t, X, start + i)
-
-
-@part_of_kernel
-def _look_up_rows(nodes, t, depth, X, leaves):
-    """Rows of the values of the leaves that rows reach in a symmetric tree."""
-    for i in range(X.shape[0]):
-        leaves[i] = 0
-    for level in range(depth):
-        node = nodes.node_start[t] + 2**level - 1
-        feature, threshold, missing_left = nodes.feature[node], nodes.threshold[node], nodes.missing_left[node]
-        if nodes.left_set[node] >= 0:
-            first_word = nodes.set_start[t] + 4 * nodes.left_set[node]
-            for i in range(X.shape[0]):
-                is_left = _is_in_set(nodes.sets, first_word, X[i, feature], missing_left)
-                leaves[i] = 2 * leaves[i] + 1 - is_left
-        elif missing_left:  # a comparison with NaN is false
-            for i in range(X.shape[0]):
-                leaves[i] = 2 * leaves[i] + (X[i, feature] > threshold)
-        else:
-            for i in range(X.shape[0]):
-                leaves[i] = 2 * leaves[i] + 1 - (X[i, feature] <= threshold)
 
 
 @kernel
@@ -266,29 +194,7 @@ def _find_leaves(nodes, X, leaves, first_block, last_block):
     """Write the leaves of some blocks of rows."""
     for i in range(first_block * ROWS_PER_BLOCK, min(last_block * ROWS_PER_BLOCK, X.shape[0])):
         for t in range(leaves.shape[1]):
-            leaves[i, t] = _leaf_of(nodes, t, X, i)
-
-
-@part_of_kernel
-def _walk_down(nodes, t, X, i):
-    """Row of the values of the leaf that sample `i` reaches."""
-    return nodes.left[nodes.node_start[t] + _leaf_of(nodes, t, X, i)]
-
-
-@part_of_kernel
-def _leaf_of(nodes, t, X, i):
-    """Number, within its tree, of the leaf that sample `i` reaches."""
-    node_start, _, _, set_start, _, _, sets, feature, threshold, missing_left, left_set, left, right = nodes
-    root = node_start[t]
-    node = root
-    while feature[node] >= 0:
-        x = X[i, feature[node]]
-        if left_set[node] >= 0:
-            goes_left = _is_in_set(sets, set_start[t] + 4 * left_set[node], x, missing_left[node])
-        else:
-            goes_left = x <= threshold[node] or (x != x and missing_left[node])
-        node = root + (left[node] if goes_left else right[node])
-    return node - root
+            leaves[i, t] = leaf_of(nodes, t, X, i)
 
 
 @kernel
@@ -298,7 +204,7 @@ def _plan_trees(nodes, first_tree, last_tree, plan):
     first_node = nodes.node_start[first_tree]
     for t in range(first_tree, last_tree):
         root = nodes.node_start[t]
-        depth = _symmetric_depth(nodes, root, nodes.node_start[t + 1] - root)
+        depth = symmetric_depth(nodes, root, nodes.node_start[t + 1] - root)
         if depth >= 0:
             plan.way[t - first_tree] = depth
         elif (nodes.node_start[t + 1] - root + 1) // 2 > _MOST_LEAVES:
@@ -306,31 +212,6 @@ def _plan_trees(nodes, first_tree, last_tree, plan):
         else:
             plan.way[t - first_tree] = _BY_MASKS
             _number_leaves(nodes, root, plan.mask[root - first_node :], plan.leaf_row[t - first_tree], stack)
-
-
-@part_of_kernel
-def _symmetric_depth(nodes, root, n_nodes):
-    """Depth of a tree whose nodes are numbered level by level and split alike on every level; -1 for another one."""
-    depth = 0
-    while 2 ** (depth + 1) - 1 < n_nodes:
-        depth += 1
-    if 2 ** (depth + 1) - 1 != n_nodes:
-        return -1
-    for level in range(depth):
-        first = root + 2**level - 1
-        for node in range(first, first + 2**level):
-            alike = (
-                nodes.feature[node] == nodes.feature[first]
-                and nodes.feature[node] >= 0
-                and nodes.threshold[node] == nodes.threshold[first]
-                and nodes.missing_left[node] == nodes.missing_left[first]
-                and nodes.left_set[node] == nodes.left_set[first]
-                and nodes.left[node] == 2 * (node - root) + 1
-                and nodes.right[node] == 2 * (node - root) + 2
-            )
-            if not alike:
-                return -1
-    return depth
 
 
 @part_of_kernel
@@ -373,7 +254,7 @@ def _add_blocks(nodes, plan, first_tree, last_tree, X, scores, first_block, last
     way, column, mask, leaf_row = plan.way, plan.column, plan.mask, plan.leaf_row
     first_node = node_start[first_tree]
     n_used = plan.used.size
-    at_once = max(_FEWEST_ROWS, min(_ROWS_AT_ONCE, _VALUES_AT_ONCE // max(n_used, 1)))
+    at_once = max(FEWEST_ROWS, min(_ROWS_AT_ONCE, _VALUES_AT_ONCE // max(n_used, 1)))
     values = np.empty((n_used, at_once))
     words = np.empty(at_once, dtype=np.uint64)
     leaves = np.empty(at_once, dtype=np.int64)
@@ -391,7 +272,7 @@ def _add_blocks(nodes, plan, first_tree, last_tree, X, scores, first_block, last
                     if left_set[node] >= 0:
                         first_word = nodes.set_start[t] + 4 * left_set[node]
                         for i in range(n):
-                            is_left = _is_in_set(nodes.sets, first_word, values[here, i], missing_left[node])
+                            is_left = is_in_set(nodes.sets, first_word, values[here, i], missing_left[node])
                             leaves[i] = 2 * leaves[i] + 1 - is_left
                     else:
                         _look_up_level(values, here, threshold[node], missing_left[node], leaves)
@@ -404,7 +285,7 @@ def _add_blocks(nodes, plan, first_tree, last_tree, X, scores, first_block, last
                             first_word = nodes.set_start[t] + 4 * left_set[node]
                             for i in range(n):
                                 x = values[column[here], i]
-                                if not _is_in_set(nodes.sets, first_word, x, missing_left[node]):
+                                if not is_in_set(nodes.sets, first_word, x, missing_left[node]):
                                     words[i] &= mask[here]
                         else:
                             _strike_out(values, column[here], threshold[node], missing_left[node], mask[here], words)
@@ -412,8 +293,8 @@ def _add_blocks(nodes, plan, first_tree, last_tree, X, scores, first_block, last
                     leaves[i] = leaf_row[t - first_tree, lowest_bit(words[i])]
             else:
                 for i in range(n):
-                    leaves[i] = _walk_down(nodes, t, X, start + i)
-            _add_leaves(nodes, t, leaves, n, start, scores)
+                    leaves[i] = walk_down(nodes, t, X, start + i)
+            add_leaves(nodes, t, leaves, n, start, scores)
 
 
 @part_of_kernel
@@ -446,24 +327,3 @@ def _strike_out(values, column, threshold, missing_left, mask, words):
     else:
         for i in range(words.size):
             words[i] &= _ALL_LEAVES if values[column, i] <= threshold else mask
-
-
-@part_of_kernel
-def _add_leaves(nodes, t, leaves, n, start, scores):
-    """Add the values of each row's leaf."""
-    first, value_start = nodes.class_start[t], nodes.value_start[t]
-    width = nodes.class_start[t + 1] - first
-    classes, values = nodes.classes, nodes.values
-    if width == 2:
-        k, b = classes[first], classes[first + 1]
-        for i in range(n):
-            value = value_start + 2 * leaves[i]
-            scores[start + i, k] += values[value]
-            scores[start + i, b] += values[value + 1]
-    elif width == scores.shape[1]:  # all classes, in their order, see `check_trees`
-        flat = scores.reshape(-1)
-        for i in range(n):
-            add_row(flat, (start + i) * width, values, value_start + leaves[i] * width, width)
-    else:
-        for i in range(n):
-            _add_values(nodes, t, leaves[i], scores, start + i)
