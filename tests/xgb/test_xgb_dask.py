@@ -96,6 +96,21 @@ def test_any_shards_give_the_model_of_one_process(client, data, cuts, leaf_value
         assert results["history"]["test"][name] == pytest.approx(history["test"][name], abs=1e-4)
 
 
+@pytest.mark.parametrize("cuts", SHARDS.values(), ids=SHARDS)
+def test_any_shards_give_the_directional_model_of_one_process(client, data, cuts):
+    X, y, X_test, y_test = data
+    here, test = xgboost.DMatrix(X, y), xgboost.DMatrix(X_test, y_test)
+    history = {}
+    options = {"method": "directional", "search": 2, "warmup": 1, "verbose_eval": False}
+    expected = train_here(PARAMS, here, 6, evals=[(test, "test")], evals_result=history, **options)
+    evals = [(matrix(client, [0, 500, N], X_test, y_test), "test")]
+    results = abc_dask.train(client, PARAMS, matrix(client, cuts, X, y), 6, evals=evals, **options)
+    assert type(results["booster"]) is xgboost.Booster
+    assert np.abs(results["booster"].predict(test) - expected.predict(test)).max() < 1e-4
+    for name in ("merror", "mlogloss"):
+        assert results["history"]["test"][name] == pytest.approx(history["test"][name], abs=1e-4)
+
+
 def test_early_stopping_rests_on_all_rows(client, data):
     X, y, X_test, y_test = data
     rng = np.random.default_rng(5)
