@@ -245,7 +245,7 @@ def test_interruption_of_the_command(tmp_path):
     assert "interrupted" in worker.communicate(timeout=60)[1]
     assert worker.returncode == 130
     found = load_study(storage, None).trials
-    assert {trial.state.name for trial in found} <= {"COMPLETE", "FAIL"}
+    assert {trial.state.name for trial in found} <= {"COMPLETE", "PRUNED", "FAIL"}
     for trial in found:
         assert ("outcome" in trial.user_attrs) == (trial.state.name == "COMPLETE")
     n_done = sum(trial.state.name == "COMPLETE" for trial in found)
