@@ -10,7 +10,7 @@ from typing import Any
 
 from abc_plugins.machine import describe_machine
 
-__all__ = ["cell_key", "describe_machine", "peak_megabytes", "print_table", "read_results", "run_cells"]
+__all__ = ["cell_key", "describe_machine", "draw_panels", "peak_megabytes", "print_table", "read_results", "run_cells"]
 
 Cell = dict[str, Any]
 
@@ -71,3 +71,36 @@ def run_cells(
             file.write(json.dumps(result) + "\n")
             file.flush()
             print(f"{count}/{len(todo)} {cell_key(result, names)}: {result['summary']}", flush=True)
+
+
+def draw_panels(results: list[dict[str, Any]], axes_names: list[str], path: Path) -> None:
+    """Seconds against what was varied, one small picture each."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(2, 4, figsize=(11, 5), layout="constrained")
+    styles = {"native": ("o-", "#0072B2"), "lightgbm": ("s--", "#E69F00")}
+    for name, panel in zip(axes_names, axes.flat, strict=False):
+        for engine, (style, colour) in styles.items():
+            points = [
+                (one["value"], one["seconds"]) for one in results if one["axis"] == name and one["engine"] == engine
+            ]
+            if points:
+                panel.plot(*zip(*points, strict=True), style, color=colour, label=engine)
+        panel.set(xlabel=name, ylabel="seconds")
+        if name in "sgw":
+            panel.set_ylim(0, None)
+        else:
+            values = sorted({one["value"] for one in results if one["axis"] == name})
+            panel.set(xscale="log", yscale="log")
+            panel.set_xticks(values, [f"{value:,}" for value in values])
+            panel.xaxis.set_minor_formatter("")
+            panel.yaxis.set_major_formatter("{x:g}")
+            panel.yaxis.set_minor_formatter("")
+        panel.grid(alpha=0.3, which="both")
+    axes.flat[0].legend()
+    axes.flat[-1].axis("off")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)

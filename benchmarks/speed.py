@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import describe_machine, peak_megabytes, print_table
+from common import describe_machine, draw_panels, peak_megabytes, print_table
 
 LEAVES, SHRINKAGE, BINS, MIN_LEAF = 20, 0.1, 255, 10
 ROUNDS = {"letter10k": 100, "mnist10k": 20, "covtype": 30}
@@ -240,41 +240,8 @@ def scaling(repeats: int, picture: Path | None) -> list[dict[str, Any]]:
             results += [{**result, "axis": axis, "value": value} for result in best.values()]
     print_table(["varied", "value", "native s", "lightgbm s", "ratio"], rows)
     if picture is not None:
-        draw_scaling(results, list(ladder), picture)
+        draw_panels(results, list(ladder), picture)
     return results
-
-
-def draw_scaling(results: list[dict[str, Any]], axes_names: list[str], path: Path) -> None:
-    """Seconds against what was varied, one small picture each."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(2, 4, figsize=(11, 5), layout="constrained")
-    styles = {"native": ("o-", "#0072B2"), "lightgbm": ("s--", "#E69F00")}
-    for name, panel in zip(axes_names, axes.flat, strict=False):
-        for engine, (style, colour) in styles.items():
-            points = [
-                (one["value"], one["seconds"]) for one in results if one["axis"] == name and one["engine"] == engine
-            ]
-            if points:
-                panel.plot(*zip(*points, strict=True), style, color=colour, label=engine)
-        panel.set(xlabel=name, ylabel="seconds")
-        if name in "sgw":
-            panel.set_ylim(0, None)
-        else:
-            values = sorted({one["value"] for one in results if one["axis"] == name})
-            panel.set(xscale="log", yscale="log")
-            panel.set_xticks(values, [f"{value:,}" for value in values])
-            panel.xaxis.set_minor_formatter("")
-            panel.yaxis.set_major_formatter("{x:g}")
-            panel.yaxis.set_minor_formatter("")
-        panel.grid(alpha=0.3, which="both")
-    axes.flat[0].legend()
-    axes.flat[-1].axis("off")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
 
 
 def exhaustive(repeats: int) -> list[dict[str, Any]]:
@@ -381,7 +348,7 @@ def to_accuracy(name: str, rounds: int) -> list[dict[str, Any]]:
     for label, params in {**NATIVE, "directional": directional}.items():
         seconds, errors = _native_curve(X, y, X_test, y_test, rounds, **params)
         rows.append(_reached(label, seconds, errors, target))
-    header = ["engine", "best error", "at round", "target", "reached at round", "after CPU s", "CPU s a round"]
+    header = ["engine", "best error", "at round", "target", "reached at round", "after CPU s", "CPU s per round"]
     print_table(header, [[str(row[name]) for name in header] for row in rows])
     return rows
 
@@ -393,7 +360,7 @@ def _reached(label: str, seconds: list[float], errors: list[int], target: int) -
         "engine": label, "best error": errors[best], "at round": best + 1, "target": target,
         "reached at round": "never" if hit is None else hit + 1,
         "after CPU s": "never" if hit is None else round(seconds[hit], 2),
-        "CPU s a round": round(seconds[-1] / len(seconds), 4),
+        "CPU s per round": round(seconds[-1] / len(seconds), 4),
     }  # fmt: skip
 
 

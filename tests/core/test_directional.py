@@ -1,10 +1,10 @@
 """The directional method against the oracle, and what its schedule, threads and labels promise."""
 
 import naive
-import naive_directional
 import numpy as np
 import pytest
 from conftest import make_data
+from naive import directional as naive_directional
 
 from abc_plugins import ABCBoostClassifier
 from abc_plugins.core.bins.training_data import make_training_data

@@ -17,6 +17,10 @@ def make_data(n_samples=600, n_classes=N_CLASSES, n_features=6, seed=0):
     return X, np.searchsorted(bounds, score)
 
 
+def log_loss(probabilities, y):
+    return -np.log(probabilities[np.arange(y.size), y]).mean()
+
+
 @pytest.fixture
 def data():
     return make_data()

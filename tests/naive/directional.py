@@ -1,9 +1,11 @@
-"""The directional method, slow and obvious: what the fast code is compared with. Shares its splits with `naive`."""
+"""The directional method, slow and obvious: what the fast code is compared with. Its splits are those of `trees`."""
 
 from dataclasses import dataclass, field
 
-import naive
 import numpy as np
+
+from .terms import NOISE, softmax, total_loss
+from .trees import gain_term, grow, shrunken
 
 
 @dataclass
@@ -76,8 +78,8 @@ def level_gains(X, z, h, leaf, feature, thresholds, settings):
             H = [h[side].sum() for side in sides]
             if min(N) >= settings.min_samples_leaf and min(N) > 0 and min(H) >= settings.min_child_weight:
                 G = [z[side].sum() for side in sides]
-                gain += sum(naive.gain_term(G, H, settings.reg_lambda))
-                gain -= naive.gain_term(sum(G), sum(H), settings.reg_lambda)
+                gain += sum(gain_term(G, H, settings.reg_lambda))
+                gain -= gain_term(sum(G), sum(H), settings.reg_lambda)
         gains.append(float(gain))
     return ways, gains
 
@@ -87,10 +89,8 @@ def grow_symmetric(X, z, h, thresholds, settings):
     splits, leaf = [], np.zeros(len(X), dtype=int)
     for _ in range(settings.max_depth):
         best, best_gain = None, 0.0
-        scale = sum(
-            naive.gain_term(z[leaf == n].sum(), h[leaf == n].sum(), settings.reg_lambda) for n in np.unique(leaf)
-        )
-        best_gain = max(naive.NOISE * scale, settings.min_split_gain)
+        scale = sum(gain_term(z[leaf == n].sum(), h[leaf == n].sum(), settings.reg_lambda) for n in np.unique(leaf))
+        best_gain = max(NOISE * scale, settings.min_split_gain)
         for feature in range(X.shape[1]):
             for way, gain in zip(*level_gains(X, z, h, leaf, feature, thresholds[feature], settings), strict=True):
                 if gain > best_gain:
@@ -112,7 +112,7 @@ def leaf_numbers(X, splits):
 
 
 def best_first_leaves(nodes):
-    """A function that finds the leaf of samples in a tree of `naive.grow`, leaves counted by their nodes."""
+    """A function that finds the leaf of samples in a tree of `grow`, leaves counted by their nodes."""
     order = [number for number, node in enumerate(nodes) if node.is_leaf]
 
     def leaf_of(X):
@@ -135,7 +135,7 @@ def leaf_vectors(p, y, weights, leaf, n_leaves, settings, only=None):
     values = np.zeros((n_leaves, K))
     for number in range(n_leaves):
         rows = leaf == number
-        G = naive.shrunken(weights[rows] @ residuals[rows], settings.reg_alpha)
+        G = shrunken(weights[rows] @ residuals[rows], settings.reg_alpha)
         H = weights[rows] @ (p[rows] * (1 - p[rows])) + settings.leaf_reg_lambda
         step = (K - 1) / K * np.divide(G, H, out=np.zeros(K), where=H > 0)
         step = settings.learning_rate * np.clip(step, -settings.leaf_clip, settings.leaf_clip)
@@ -153,19 +153,19 @@ def fit(X, y, weights, K, thresholds, settings):
     model = Model(start - start.mean())
     F = model.scores(X)
     for m, directions in enumerate(settings.directions):
-        p_before, trees = naive.softmax(F), []
+        p_before, trees = softmax(F), []
         for k, v in enumerate(directions):
             z, h = derivatives(p_before, y, v)
             if settings.tree_shape == "symmetric":
                 splits = grow_symmetric(X, weights * z, weights * h, thresholds, settings)
                 leaf_of, n_leaves = (lambda X, splits=splits: leaf_numbers(X, splits)), 2 ** len(splits)
             else:
-                nodes = naive.grow(X, weights * z, weights * h, weights, thresholds, settings)
+                nodes = grow(X, weights * z, weights * h, weights, thresholds, settings)
                 leaf_of, n_leaves = best_first_leaves(nodes)
             only = k if m < settings.warmup else None
-            tree = Tree(leaf_of, leaf_vectors(naive.softmax(F), y, weights, leaf_of(X), n_leaves, settings, only))
+            tree = Tree(leaf_of, leaf_vectors(softmax(F), y, weights, leaf_of(X), n_leaves, settings, only))
             tree.add_to(F, X)
             trees.append(tree)
         model.rounds.append(trees)
-        model.train_loss.append(naive.total_loss(F, y, weights))
+        model.train_loss.append(total_loss(F, y, weights))
     return model

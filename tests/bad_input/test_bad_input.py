@@ -1,88 +1,25 @@
-"""A table of bad inputs over every way into the package: each is refused, and the message names the argument.
-
-What single functions refuse is tested beside them; here are the ways in that users take, and what must work.
-"""
+"""What cannot be right is refused before any work: by every estimator, every function of the adapters, and tuning."""
 
 from __future__ import annotations
 
-import errno
-import io
-import os
 import re
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from estimators import DIRECTIONAL, ESTIMATORS, FRAME, ONES, N, X, Y, native, on_lightgbm, on_xgboost, replaced
 
-from abc_plugins import ABCBoostClassifier, ModelFormatError
-from abc_plugins.cli import main
+from abc_plugins import ABCBoostClassifier
 
 lightgbm = pytest.importorskip("lightgbm")
 xgboost = pytest.importorskip("xgboost")
-optuna = pytest.importorskip("optuna")
 pandas = pytest.importorskip("pandas")
 
 import abc_plugins.lgbm as abc_lgbm  # noqa: E402
 import abc_plugins.xgb as abc_xgb  # noqa: E402
 import tuning  # noqa: E402
-
-RNG = np.random.default_rng(0)
-N = 48
-X = RNG.normal(size=(N, 3))
-Y = np.arange(N) % 3
-ONES = np.ones(N)
-FRAME = pandas.DataFrame(X, columns=["a", "b", "c"])
-
-
-def native(**options: Any) -> ABCBoostClassifier:
-    small = {"n_estimators": 3, "num_leaves": 4, "max_depth": 2, "min_samples_leaf": 2, "search": 2, "gap": 1}
-    return ABCBoostClassifier(**{**small, "warmup": 1, "n_jobs": 1, "random_state": 0, **options})
-
-
-def native_with_bases(**options: Any) -> ABCBoostClassifier:
-    return native(**{"method": "abcrobustlogit", **options})
-
-
-def on_lightgbm(**options: Any) -> Any:
-    small = {"n_estimators": 3, "num_leaves": 4, "min_child_samples": 2, "warmup": 1, "n_jobs": 1, "verbosity": -1}
-    return abc_lgbm.ABCLGBMClassifier(**{**small, **options})
-
-
-def on_xgboost(**options: Any) -> Any:
-    return abc_xgb.ABCXGBClassifier(**{"n_estimators": 3, "max_depth": 2, "warmup": 1, "n_jobs": 1, **options})
-
-
-def on_lightgbm_with_bases(**options: Any) -> Any:
-    return on_lightgbm(**{"method": "abcrobustlogit", **options})
-
-
-def on_xgboost_with_bases(**options: Any) -> Any:
-    return on_xgboost(**{"method": "abcrobustlogit", **options})
-
-
-ESTIMATORS = {
-    "native": native,
-    "native with bases": native_with_bases,
-    "lgbm": on_lightgbm,
-    "lgbm with bases": on_lightgbm_with_bases,
-    "xgb": on_xgboost,
-    "xgb with bases": on_xgboost_with_bases,
-}
-DIRECTIONAL = ("native", "lgbm", "xgb")
-
-
-def replaced(array: Any, value: Any, dtype: Any = float) -> Any:
-    """A copy whose first entry is another."""
-    changed = np.array(array, dtype=dtype)
-    changed.flat[0] = value
-    return changed
-
 
 # ------------------------------------------------------------------------------- fit of all three estimators
 
@@ -307,185 +244,5 @@ def test_bad_input_is_refused_by_name(kind: str) -> None:
             call()
 
 
-# ------------------------------------------------------------------------------------------------ command line
-
-FIT_COMMAND = ["fit", "{csv}", "--target", "y", "--out", "{folder}/out.abc", "--quiet", "--n-estimators", "2"]
-BYTES: dict[str, tuple[bytes, list[str], str]] = {
-    "empty": (b"", FIT_COMMAND, r"data\.csv is empty"),
-    "only names": (b"a,y\n", FIT_COMMAND, r"data\.csv has no rows"),
-    "ragged": (b"a,y\n1,u\n1,2,v\n", FIT_COMMAND, r"data\.csv is not a valid CSV file"),
-    "latin-1": (b"a,y\n1,\xe9\n2,u\n", FIT_COMMAND, r"data\.csv is not text in the encoding utf-8"),
-    "UTF-16": ("a,y\n1,u\n2,v\n".encode("utf-16"), FIT_COMMAND, r"data\.csv is not a text file in utf-8"),
-    "binary": (bytes(range(256)) * 9, FIT_COMMAND, r"data\.csv is not a text file"),
-    "duplicate names": (b"a,a,y\n1,2,u\n", FIT_COMMAND, r"must have unique column names; 'a'"),
-    "date column": (b"a,y\n2020-01-02,u\n2020-01-03,v\n", FIT_COMMAND, "Column 'a' of .* features must be numbers"),
-    "empty label": (b"a,y\n1,u\n2,\n3,v\n", FIT_COMMAND, "target 'y' of .* is empty in 1 rows"),
-    "one class": (b"a,y\n1,u\n2,u\n", FIT_COMMAND, "y must have at least two classes; got one class: 'u'"),
-    "no such weight": (b"a,y\n1,u\n2,v\n", [*FIT_COMMAND, "--weight", "w"], "weight 'w' is not a column"),
-    "negative weight": (b"a,w,y\n1,-1,u\n2,1,v\n", [*FIT_COMMAND, "--weight", "w"], r"sample_weight\[0\] must be 0 or"),
-    "wrong parameter": (
-        b"a,y\n1,u\n2,v\n",
-        [*FIT_COMMAND, "--guard", "maybe"],
-        "guard must be True or False; got 'may",
-    ),
-    "evaluation file": (
-        b"a,y\n1,u\n2,v\n",
-        [*FIT_COMMAND, "--eval-data", "{folder}/nothing.csv"],
-        "nothing.csv: No such file",
-    ),
-    "output exists": (
-        b"a,y\n1,u\n2,v\n",
-        ["fit", "{csv}", "--target", "y", "--out", "{csv}"],
-        r"data\.csv exists; use --force to replace it",
-    ),
-    "output in no folder": (
-        b"a,y\n1,u\n2,v\n",
-        ["fit", "{csv}", "--target", "y", "--out", "{folder}/no/out.abc"],
-        "the folder .*no does not exist",
-    ),
-    "not a model": (b"a,y\n1,u\n2,v\n", ["predict", "{csv}", "{csv}", "--out", "{folder}/o.csv"], "not a valid model"),
-    "tune storage": (
-        b"a,y\n" + b"1,u\n2,v\n" * 9,
-        ["tune", "{csv}", "--target", "y", "--storage", "{folder}/no/s.db", "--out", "{folder}/m.abc"],
-        "storage must be a file in a folder that exists",
-    ),
-}
-
-
-def run_command(arguments: list[str]) -> tuple[int, str]:
-    err = io.StringIO()
-    with redirect_stdout(io.StringIO()), redirect_stderr(err):
-        return main(arguments), err.getvalue()
-
-
-@pytest.mark.parametrize("kind", BYTES)
-def test_bad_files_on_the_command_line(kind: str, tmp_path: Path) -> None:
-    content, arguments, message = BYTES[kind]
-    (tmp_path / "data.csv").write_bytes(content)
-    code, err = run_command([part.format(csv=tmp_path / "data.csv", folder=tmp_path) for part in arguments])
-    assert code == 1
-    assert re.search(f"^abc-plugins: error: .*({message})", err.splitlines()[-1]), err
-    assert [path.name for path in tmp_path.iterdir()] == ["data.csv"]
-    assert (tmp_path / "data.csv").read_bytes() == content
-
-
 def test_there_are_sixty_and_more() -> None:
-    assert len(ESTIMATORS) * (len(FIT) + len(SCHEDULE)) + len(OTHER) + len(BYTES) >= 60
-
-
-# ---------------------------------------------------------------------------------------- disks and packages
-
-
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EDQUOT])
-def test_a_disk_that_cannot_be_written_to(code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = native().fit(X, Y)
-    model.save_model(tmp_path / "model.abc")
-    before = (tmp_path / "model.abc").read_bytes()
-
-    def refuse(*_: Any) -> None:
-        raise OSError(code, os.strerror(code))
-
-    monkeypatch.setattr(os, "fsync", refuse)
-    with pytest.raises(OSError, match=re.escape(os.strerror(code))):
-        model.save_model(tmp_path / "model.abc")
-    assert (tmp_path / "model.abc").read_bytes() == before
-    assert [path.name for path in tmp_path.iterdir()] == ["model.abc"]
-
-
-@pytest.mark.parametrize(("name", "value"), [("n_jobs", 10**6), ("n_jobs", 0), ("num_leaves", 1), ("guard", 3)])
-def test_parameters_of_a_model_file_are_checked(name: str, value: Any, tmp_path: Path) -> None:
-    """When it is written as when it is read: what can be saved can be loaded."""
-    model = native().fit(X, Y)
-    with pytest.raises((ValueError, TypeError), match=f"{name} must be"):
-        model.set_params(**{name: value}).save_model(tmp_path / "model.abc")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ABCBoostClassifier, "_check_all_parameters", lambda _: None)
-        model.save_model(tmp_path / "model.abc")
-    with pytest.raises(ModelFormatError, match=rf"model\.abc is not a valid model file: {name} must be"):
-        ABCBoostClassifier.load_model(tmp_path / "model.abc")
-
-
-PACKAGES = {
-    "lightgbm": ("import abc_plugins.lgbm", "abc_plugins.lgbm needs LightGBM: pip install 'abc-plugins[lgbm]'"),
-    "xgboost": ("import abc_plugins.xgb", "abc_plugins.xgb needs XGBoost: pip install 'abc-plugins[xgb]'"),
-    "distributed": ("import abc_plugins.xgb.dask", "abc_plugins.xgb.dask needs Dask: pip install 'abc-plugins[dask]'"),
-    "optuna": ("import tuning", "tuning needs Optuna: pip install 'abc-plugins[tuning]'"),
-}
-
-
-@pytest.mark.parametrize("package", PACKAGES)
-def test_a_missing_package_is_named_with_its_extra(package: str) -> None:
-    statement, message = PACKAGES[package]
-    program = f"import sys; sys.modules[{package!r}] = None; {statement}"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr.rstrip().endswith(f"ModuleNotFoundError: {message}")
-
-
-# -------------------------------------------------------------------------------------------------- must work
-
-
-def read_only(array: np.ndarray) -> np.ndarray:
-    array = array.copy()
-    array.flags.writeable = False
-    return array
-
-
-WORKS: dict[str, tuple[Any, Any]] = {
-    "strided": (np.repeat(np.repeat(X, 2, axis=0), 2, axis=1)[::2, ::2], Y),
-    "reversed": (X[::-1, ::-1], Y),
-    "Fortran order": (np.asfortranarray(X), Y),
-    "read-only": (read_only(X), read_only(Y)),
-    "column without values": (np.where(np.arange(3) == 1, np.nan, X), Y),
-    "constant column": (np.where(np.arange(3) == 1, 7.0, X), Y),
-    "nothing but constants": (np.zeros((N, 2)), Y),
-    "subnormal": (X * 1e-310, Y),
-    "integers beyond 2**53": ((2**60 + (X * 1e6)).astype(np.int64), Y),
-    "one feature": (X[:, :1], Y),
-    "a single row a class": (X[:3], Y[:3]),
-    "a class with one row": (X, np.where(np.arange(N) == 5, 3, Y)),
-    "lists": (X.tolist(), Y.tolist()),
-}
-
-
-@pytest.mark.parametrize("engine", ESTIMATORS)
-@pytest.mark.parametrize("kind", WORKS)
-def test_what_must_work(engine: str, kind: str) -> None:
-    features, labels = WORKS[kind]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        probabilities = ESTIMATORS[engine]().fit(features, labels).predict_proba(features)
-    assert np.isfinite(probabilities).all()
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, atol=1e-5)
-
-
-def test_bytes_the_other_way_round() -> None:
-    for engine in (native, on_lightgbm):
-        straight = engine().fit(X.astype(np.float32), Y).predict_proba(X)
-        np.testing.assert_array_equal(engine().fit(X.astype(">f4"), Y.astype(">i4")).predict_proba(X), straight)
-
-
-def test_huge_values() -> None:
-    """XGBoost refuses what a float32 cannot hold; the others take it."""
-    for engine in (native, on_lightgbm):
-        assert np.isfinite(engine().fit(X * 1e300, Y).predict_proba(X * 1e300)).all()
-    np.testing.assert_array_equal(native().fit(X * 2.0**1000, Y).predict(X * 2.0**1000), native().fit(X, Y).predict(X))
-
-
-@pytest.mark.parametrize("engine", ESTIMATORS)
-def test_no_weight_for_one_class(engine: str) -> None:
-    """The class keeps its place and is hardly ever predicted."""
-    model = ESTIMATORS[engine]().fit(X, Y, sample_weight=(Y != 1).astype(float))
-    probabilities = model.predict_proba(X)
-    assert probabilities.shape == (N, 3)
-    assert np.isfinite(probabilities).all()
-    assert probabilities[:, 1].sum() < probabilities[:, [0, 2]].sum(axis=0).min()
-
-
-def test_a_thousand_classes() -> None:
-    labels = np.arange(2000) % 1000
-    features = np.c_[labels, RNG.normal(size=2000)]
-    model = native(n_estimators=2, warmup=0, search=1, min_samples_leaf=1).fit(features, labels)
-    probabilities = model.predict_proba(features[:50])
-    assert probabilities.shape == (50, 1000)
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert len(ESTIMATORS) * (len(FIT) + len(SCHEDULE)) + len(OTHER) >= 60
