@@ -22,6 +22,11 @@ from abc_plugins.core.settings import Settings
 
 
 @pytest.fixture
+def data(make_data):
+    return make_data(n_classes=4, n_samples=80, weights="real", missing=0.1)
+
+
+@pytest.fixture
 def path(data, tmp_path):
     interrupted(tmp_path / "run", data, 3, eval_set=[(data.X_test, np.arange(len(data.X_test)) % 4)])
     return tmp_path / "run"

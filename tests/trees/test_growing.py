@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import paper_settings
-from problems import PAPER, K, N, cells_of, make_problem, make_rules, plain_splits
 
 from abc_plugins import ABCBoostClassifier
 from abc_plugins.core.bins.training_data import make_training_data
@@ -14,6 +13,8 @@ from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.core.trees import round_grower, teamwork, workspace
 from abc_plugins.core.trees.fixedpoint import count_rows, weigh
 from abc_plugins.core.trees.round_grower import RoundGrower
+
+from .problems import PAPER, K, N, cells_of, make_problem, make_rules, plain_splits
 
 
 def grow(problem, pair=(1, CLASSIC), sample=None, n_threads=1, **settings):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from problems import N, cells_of, make_problem, make_rules, plain_splits
 
 from abc_plugins.core.bins import columns as columns_module
 from abc_plugins.core.bins.columns import FeatureCells, feature_cells
@@ -16,11 +15,7 @@ from abc_plugins.core.trees.fixedpoint import WeightUnits
 from abc_plugins.core.trees.histogram import build_histogram, subtract_histogram
 from abc_plugins.core.trees.splitting import Thresholds, find_best_split, make_thresholds
 
-
-@pytest.fixture(params=["one group", "several groups", "a group a feature"])
-def group_size(request, monkeypatch):
-    sizes = {"one group": 32768, "several groups": 60, "a group a feature": 1}
-    monkeypatch.setattr(columns_module, "_CELLS_PER_GROUP", sizes[request.param])
+from .problems import N, cells_of, make_problem, make_rules, plain_splits
 
 
 def plain_histogram(columns, rows, cells):

@@ -5,7 +5,6 @@ import threading
 import numpy as np
 import pytest
 from conftest import paper_settings
-from problems import PAPER
 
 from abc_plugins import ABCBoostClassifier
 from abc_plugins.core.bins.training_data import make_training_data
@@ -13,6 +12,8 @@ from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.core.trees import round_grower, teamwork
 from abc_plugins.core.trees.round_grower import RoundGrower
+
+from .problems import PAPER
 
 TEAM_OPTIONS = {
     "plain": {},
