@@ -21,6 +21,7 @@ import numpy as np
 
 from abc_plugins.core.model.validation import ModelFormatError
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
+from abc_plugins.core.runtime.blas import one_blas_thread
 from abc_plugins.core.runtime.checks import check_integer
 from abc_plugins.core.schedule import CLASSIC, check_search
 
@@ -132,10 +133,11 @@ class DirectionSchedule:
 
     def set_hessian(self, hessian: Floats) -> None:
         """Draw from now on such that this mean Hessian, shape (n_classes, n_classes), has the same size everywhere."""
-        values, vectors = np.linalg.eigh(hessian)
-        largest = max(float(values[-1]), np.finfo(float).tiny)
+        with one_blas_thread():
+            values, vectors = np.linalg.eigh(hessian)
+            largest = max(float(values[-1]), np.finfo(float).tiny)
+            self._spread = (vectors / np.sqrt(np.maximum(values, 0.0) / largest + _FLATTEST)) @ vectors.T
         self._drawn_block = -1
-        self._spread = (vectors / np.sqrt(np.maximum(values, 0.0) / largest + _FLATTEST)) @ vectors.T
 
     def plan(self) -> DirectionPlan:
         """Say what the next round grows; asking changes nothing."""
@@ -150,7 +152,8 @@ class DirectionSchedule:
         """Candidates of a search, with a mean of 0 and a mean square of 1 over the classes."""
         block, place = divmod(round_index, ROUNDS_PER_BLOCK)
         if block != self._drawn_block:  # those of some rounds together, as each draw takes time in Python
-            directions = self.draw_evenly(block) @ self._spread
+            with one_blas_thread():
+                directions = self.draw_evenly(block) @ self._spread
             directions -= directions.mean(axis=-1, keepdims=True)
             directions /= np.sqrt((directions**2).mean(axis=-1, keepdims=True))
             self._drawn_block, self._drawn = block, directions
