@@ -41,6 +41,10 @@ _ROWS_FOR_ONE_THREAD = 2**15
 """With fewer samples than that, one thread sets the leaf vectors of a tree while others grow the next ones."""
 
 
+_ONE_PROCESS = np.asarray
+"""Sums over the samples are already complete."""
+
+
 class VectorRules(NamedTuple):
     """How a leaf vector is made from the sums of its leaf.
 
@@ -63,6 +67,31 @@ class VectorRules(NamedTuple):
     clip: float
     learning_rate: float
     reg_alpha: float = 0.0
+
+
+class _Samples(NamedTuple):
+    """The samples in a pass over their rows.
+
+    Attributes
+    ----------
+    rows : array of shape (n_samples * width,)
+        Probabilities.
+    labels : array of int32, shape (n_samples,)
+    weights : array of float64, shape (n_samples,)
+    waiting : array of uint16, shape (n_samples,) or (0,)
+        The leaf of every sample in the tree that has yet to act on the rows, if there is one.
+    growth : array of shape (max_leaves * width,)
+        What the leaves of that tree multiply rows by.
+    leaves : array of uint16, shape (n_samples,)
+        The leaf of every sample in the tree whose leaf vectors are set.
+    """
+
+    rows: Floats
+    labels: Integers
+    weights: Floats
+    waiting: AnyArray
+    growth: Floats
+    leaves: AnyArray
 
 
 class ProbabilityRows:
@@ -88,7 +117,7 @@ class ProbabilityRows:
         start: Floats,
         max_leaves: int,
         workers: Workers,
-        reduce: Callable[[Floats], Floats] = np.asarray,
+        reduce: Callable[[Floats], Floats] = _ONE_PROCESS,
     ) -> None:
         self._labels, self._weights, self._workers = labels, weights, workers
         self.reduce = reduce
@@ -101,6 +130,7 @@ class ProbabilityRows:
         self._start[: start.size] = np.maximum(start, LEAST_PROBABILITY)
         n_chunks = max(1, min(_MOST_CHUNKS, labels.size // _ROWS_PER_CHUNK))
         self._bounds = [labels.size * chunk // n_chunks for chunk in range(n_chunks + 1)]
+        self._chunk_bounds = np.array(self._bounds)
         self._sums = np.empty((n_chunks, max_leaves, 2, width))
         # The tree that has yet to act on the rows: the leaf of every sample, and what leaves multiply rows by.
         self._growth = np.ones((max_leaves, width))
@@ -173,30 +203,19 @@ class ProbabilityRows:
         -------
         values : array of shape (n_leaves, n_classes)
         """
-        waiting = self._waiting
-
-        def add_up(chunk: int, first: int, last: int) -> None:
-            sums = self._sums[chunk, :n_leaves].reshape(-1)
-            _sum_leaves(
-                self._flat_rows,
-                self._labels,
-                weights,
-                waiting,
-                self._flat_growth,
-                leaves,
-                sums,
-                self._width,
-                first,
-                last,
-            )
-
-        self._over_chunks(add_up, alone=alone)
-        sums = self._sums[:, :n_leaves]
-        sums = self.reduce(sums[0] if sums.shape[0] == 1 else sums.sum(axis=0))
+        samples = _Samples(self._flat_rows, self._labels, weights, self._waiting, self._flat_growth, leaves)
         values = np.empty((n_leaves, self._n_classes))
-        _newton_vectors(sums, rules, only, values)
-        self._waiting = self._waiting[:0]
-        self.move_by(leaves, values)
+        if alone and self.reduce is _ONE_PROCESS:
+            _set_vectors(samples, self._chunk_bounds, self._sums, rules, only, values, self._growth)
+        else:
+
+            def add_up(chunk: int, first: int, last: int) -> None:
+                _sum_leaves(samples, self._sums[chunk, :n_leaves].reshape(-1), self._width, first, last)
+
+            self._over_chunks(add_up, alone=alone)
+            _newton_vectors(self.reduce(self._sums[:, :n_leaves].sum(axis=0)), rules, only, values)
+            _set_growth(values, self._growth)
+        self._waiting = leaves
         return values
 
     def move_by(self, leaves: AnyArray, values: Floats) -> None:
@@ -269,8 +288,9 @@ def _move(rows, growth, waiting, width, first, last):
 
 
 @kernel
-def _sum_leaves(rows, labels, weights, waiting, growth, leaves, sums, width, first, last):
+def _sum_leaves(samples, sums, width, first, last):
     """Let the tree before act on the samples first..last - 1, and sum r - p and p (1 - p) in every leaf."""
+    rows, labels, weights, waiting, growth, leaves = samples
     for entry in range(sums.size):
         sums[entry] = 0.0
     for i in range(first, last):
@@ -330,6 +350,20 @@ def _set_growth(values, growth):
     for leaf in range(values.shape[0]):
         for k in range(values.shape[1]):
             growth[leaf, k] = np.exp(values[leaf, k])
+
+
+@kernel
+def _set_vectors(samples, chunk_bounds, chunk_sums, rules, only, values, growth):
+    """Sums of all chunks, leaf vectors and growth in one call: threads that meet in Python wait for each other."""
+    n_chunks, _, _, width = chunk_sums.shape
+    n_sums = values.shape[0] * 2 * width
+    total = np.zeros(n_sums)
+    for chunk in range(n_chunks):
+        sums = chunk_sums[chunk].reshape(-1)[:n_sums]
+        _sum_leaves(samples, sums, width, chunk_bounds[chunk], chunk_bounds[chunk + 1])
+        total += sums
+    _newton_vectors(total.reshape((-1, 2, width)), rules, only, values)
+    _set_growth(values, growth)
 
 
 @kernel

@@ -291,10 +291,7 @@ class FlatTrees:
     @classmethod
     def join(cls, parts: Sequence[FlatTrees]) -> FlatTrees:
         """Put several sets of rounds behind one another."""
-        starts = {
-            name: _starts(_concatenate([np.diff(getattr(part, name)) for part in parts], np.dtype(np.int64)))
-            for name in START_FIELDS
-        }
+        starts = {name: _join_starts([getattr(part, name) for part in parts]) for name in START_FIELDS}
         arrays = {
             name: _concatenate([getattr(part, name) for part in parts], dtype) for name, dtype in FLAT_DTYPES.items()
         }
@@ -337,6 +334,13 @@ FLAT_DTYPES: dict[str, np.dtype[Any]] = {
     **NODE_DTYPES,
 }
 """Arrays of `FlatTrees` other than those that say where trees start."""
+
+
+def _join_starts(parts: Sequence[AnyArray]) -> AnyArray:
+    """Where things start once several sets of them lie behind one another."""
+    sizes = np.diff(_concatenate(parts, np.dtype(np.int64)))
+    ends = np.cumsum([part.size for part in parts[:-1]], dtype=np.int64) - 1  # from the end of a part to the next one
+    return _starts(np.delete(sizes, ends))
 
 
 def _concatenate(parts: Sequence[AnyArray], dtype: np.dtype[Any]) -> AnyArray:

@@ -259,7 +259,8 @@ class RoundGrower:
             *(arrays[name] for name in ("feature", "threshold", "missing_left", "left", "right", "gain", "weight")),
         )  # fmt: skip
         left_set, set_start, sets = self._category_sets(tree, split_feature, bins, node_start)
-        arrays["threshold"][left_set != THRESHOLD] = 0.0
+        if sets.size > 0:
+            arrays["threshold"][left_set != THRESHOLD] = 0.0
         arrays["left_set"] = left_set
         return FlatTrees(
             round_start=np.array([0, tree.size]),
