@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from abc_plugins.compare.practice.fitting import CALIBRATION_EDGES, calibration,
 from abc_plugins.compare.practice.table import Sample, make_sample, make_table, split_rows
 from abc_plugins.compare.practice.training import Trained
 from abc_plugins.compare.practice.views import as_few_codes, as_one_hot, as_text
+from abc_plugins.compare.practice.warming import warm_up
 from abc_plugins.compare.reading import read_dataset
 from abc_plugins.data.datasets import Dataset
 
@@ -158,6 +160,80 @@ def test_figures_of_a_known_prediction() -> None:
     assert (fit["no_chance"], fit["no_chance_loss"]) == (1, pytest.approx(-np.log(1e-15) / 4))
     assert fit["valid_loss"] == 0.5
     assert fit["curve"] == [[1, 0.9], [2, 0.5]]
+
+
+def test_what_a_first_prediction_sets_up_is_not_in_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+
+    class Compiling(Oracle):
+        """The first prediction takes three seconds, the others 4 ms."""
+
+        is_compiled = False
+
+        def predict_proba(self, X: Any) -> Any:
+            clock[0] += 0.004 if self.is_compiled else 3.0
+            self.is_compiled = True
+            return super().predict_proba(X)
+
+    monkeypatch.setattr("abc_plugins.compare.practice.fitting.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr(sys.modules[__name__], "Compiling", Compiling, raising=False)  # for pickle
+    Compiling.__qualname__ = "Compiling"
+    sample, _, _ = make_small_sample()
+    late = Contender("o", "o", "sklearn", None, False, lambda *_: Trained(Compiling(), lambda X: X, 2, [0.9, 0.5]), "")
+    fit = fit_and_score(late, sample, np.zeros((4, 1)), np.array([0, 0, 1, 2]))
+    assert fit["predict_ms"] == pytest.approx(1000)  # 4 ms for 4 rows: a second for 1,000
+
+
+AFTER_WARM_UP = """
+from abc_plugins.compare.practice import plan
+from abc_plugins.compare.practice.contenders import select
+from abc_plugins.core.runtime.jit import compiled_kernels, loaded_kernels
+from abc_plugins.data.datasets import load
+
+wine = plan.PracticePlan(load("wine"), select(["directional", "pairs"]), rounds=60)
+plan._warm_up(wine, wine.contenders)
+before = len(compiled_kernels) + len(loaded_kernels)
+assert before
+for contender in wine.contenders:
+    plan._fit(wine, contender, 0)
+print((compiled_kernels + loaded_kernels)[before:])
+"""
+
+
+def test_no_kernel_is_met_for_the_first_time_while_the_clock_runs() -> None:
+    done = subprocess.run([sys.executable, "-c", AFTER_WARM_UP], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_second_process_compiles_what_the_first_would_have_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contenders are replaced by ones that leave a trace, so that nothing is compiled."""
+    sample, X_test, _ = make_small_sample(rounds=2)
+    used: list[str] = []
+    started: list[list[str]] = []
+
+    class Process(subprocess.Popen):  # type: ignore[type-arg]
+        def __init__(self, command: list[str], **options: Any) -> None:
+            started.append(command[1:])
+            keys, there, _ = pickle.load(options["stdin"])
+            assert keys == ["pairs"]
+            np.testing.assert_array_equal(there.X, sample.X)
+            super().__init__([sys.executable, "-c", ""], **options)
+
+    def trace(key: str) -> Contender:
+        def train(*_: Any) -> Trained:
+            used.append(key)
+            return Trained(Oracle(), lambda X: X, 1, [])
+
+        return Contender(key, key, "sklearn", None, False, train, "")
+
+    monkeypatch.setattr("abc_plugins.compare.practice.warming.subprocess.Popen", Process)
+    monkeypatch.setattr("abc_plugins.compare.practice.warming.available_cores", lambda: 2)
+    for is_kept, processes in ((True, 0), (False, 1)):
+        monkeypatch.setattr("abc_plugins.compare.practice.warming._is_kept", lambda _, found=is_kept: found)
+        warm_up([trace("directional"), trace("pairs"), trace("forest")], sample, X_test)
+        assert len(started) == processes
+    assert used == ["directional", "forest", "pairs"] * 2
+    assert started == [["-m", "abc_plugins.compare.practice.warming"]]
 
 
 def test_calibration_counts_probabilities_and_hits() -> None:

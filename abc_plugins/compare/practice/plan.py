@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from abc_plugins.compare.practice import warming
 from abc_plugins.compare.practice.contenders import Contender
 from abc_plugins.compare.practice.fitting import fit_and_score
 from abc_plugins.compare.practice.table import MAX_TRAIN, Parts, Table, make_sample, make_table, own_rows, split_rows
@@ -133,6 +134,7 @@ def _fit(plan: PracticePlan, contender: Contender, split: int) -> dict[str, Any]
 
 def _warm_up(plan: PracticePlan, contenders: Sequence[Contender]) -> None:
     """Import packages and compile kernels before the clock runs."""
-    sample, X_test, _ = make_sample(plan.table, plan.parts(0), seed=plan.seed, n_jobs=plan.n_jobs, rounds=2)
-    for contender in contenders:
-        contender.train(sample, {}).predict_proba(X_test[:10])
+    sample, X_test, _ = make_sample(
+        plan.table, plan.parts(0), seed=plan.seed, n_jobs=plan.n_jobs, rounds=warming.ROUNDS
+    )
+    warming.warm_up(contenders, sample, X_test)
