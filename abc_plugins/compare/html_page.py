@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 _STYLE = """
-body { font: 16px/1.55 system-ui, sans-serif; color: #1c2127; background: #fff; max-width: 62rem; margin: 2rem auto;
+body { font: 16px/1.55 system-ui, sans-serif; color: #1c2127; background: #fff; max-width: 68rem; margin: 2rem auto;
   padding: 0 1rem; }
 h1 { font-size: 1.7rem; margin-bottom: 0.3rem; } h2 { font-size: 1.25rem; margin-top: 2.4rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.93rem; }
