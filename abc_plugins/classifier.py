@@ -121,7 +121,7 @@ class ABCBoostClassifier(FittedClassifier):
         Whether to stop when a metric of an evaluation set does not improve any more. "auto" does so unless
         `n_estimators` is given, if there is an `eval_set` or at least 200 rows.
     early_stopping_rounds : int or None, default=None
-        Stop early, after so many rounds without improvement (50 if early stopping is on for another reason).
+        Stop early, after so many rounds without improvement (100 if early stopping is on for another reason).
     validation_fraction : float, default=0.1
         Share of the training data set aside for early stopping if there is no `eval_set`.
     refit : bool, default=True
@@ -171,7 +171,8 @@ class ABCBoostClassifier(FittedClassifier):
     best_iteration_ : int
         Number of rounds that `predict` uses: with early stopping those up to the best one, else all.
     best_score_ : dict
-        best_score_[name of evaluation set][metric] is the value after the best round.
+        best_score_[name of evaluation set][metric] is the value after the best round; of rows that the fit held out
+        itself, "validation", always with "logloss" and "error".
     stopped_because_ : str
         Why training ended.
     temperature_ : float

@@ -7,6 +7,7 @@ import inspect
 import json
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,29 +99,34 @@ def run(options: argparse.Namespace) -> None:
     if options.checkpoint is not None:
         Path(options.checkpoint).unlink()
     print(f"{options.out}: {_headline(model)}, fitted in {seconds:.1f} s")
-    for line in _validation(model, None if eval_set is None else eval_set[0]):
-        print(line)
+    print(_validation(model, None if eval_set is None else eval_set[0]))
 
 
-def _validation(model: ABCBoostClassifier, given: tuple[Any, Any, Any] | None) -> list[str]:
-    """What the model is worth on rows that it was not trained on, as far as there are such."""
-    lines = []
-    for name, metrics in model.best_score_.items():
-        if name == "validation":
-            shown = ", ".join(f"{metric} {value:.6g}" for metric, value in metrics.items())
-            lines.append(f"held-out rows, round {model.best_iteration_}: {shown}")
-    if given is not None:
-        from abc_plugins.core.losses import mean_loss
-        from abc_plugins.data.labels import encode_labels
+def _validation(model: ABCBoostClassifier, given: tuple[Any, Any, Any] | None) -> str:
+    """What the model is worth on rows that it was not trained on, if there are such."""
+    if given is None:
+        from abc_plugins.training.eval_sets import VALIDATION_NAME
 
-        features, labels, weights = given
-        proba = model.predict_proba(features)
-        codes = encode_labels(labels, model.classes_)
-        weights = np.ones(codes.size) if weights is None else weights
-        error = np.average(proba.argmax(axis=1) != codes, weights=weights)
-        loss = mean_loss(np.log(np.maximum(proba, np.finfo(float).tiny)), codes, weights)
-        lines.append(f"evaluation data: log loss {loss:.6g}, error {error:.2%}")
-    return lines
+        held_out = model.best_score_.get(VALIDATION_NAME)
+        if held_out is None:
+            return "no rows were held out; --eval-data FILE or --early-stopping true tells the error on new rows"
+        return f"held-out rows, after round {model.best_iteration_}: {_metrics(held_out)}"
+    from abc_plugins.core.losses import mean_loss
+    from abc_plugins.data.labels import encode_labels
+
+    features, labels, weights = given
+    proba = model.predict_proba(features)
+    codes = encode_labels(labels, model.classes_)
+    weights = np.ones(codes.size) if weights is None else weights
+    error = float(np.average(proba.argmax(axis=1) != codes, weights=weights))
+    loss = float(mean_loss(np.log(np.maximum(proba, np.finfo(float).tiny)), codes, weights))
+    return f"evaluation data: {_metrics({'logloss': loss, 'error': error})}"
+
+
+def _metrics(values: Mapping[str, float]) -> str:
+    """The log loss and the error first, then the metrics that the user asked for."""
+    others = [f"{name} {value:.6g}" for name, value in values.items() if name not in ("logloss", "error")]
+    return ", ".join([f"log loss {values['logloss']:.6g}", f"error {values['error']:.2%}", *others])
 
 
 @dataclass(frozen=True)

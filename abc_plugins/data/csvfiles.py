@@ -132,18 +132,31 @@ def parse(cells: Sequence[str], convert: Callable[[str], Any], dtype: type) -> A
         return None
 
 
-def check_cells(cells: Sequence[str | None], name: str, path: Path, form: CsvFormat) -> None:
-    """Refuse a column of text whose cells are nearly all numbers, with the row of the first one that is not."""
+def check_cells(
+    cells: Sequence[str | None], name: str, path: Path, form: CsvFormat, first_row: int = 1, known: bool = False
+) -> None:
+    """Refuse a column of text whose cells are nearly all numbers, with the row of the first one that is not.
+
+    `first_row` is the number of the first cell's row in the file. A column that is `known` to hold numbers may have no
+    other cell at all.
+    """
     counts = Counter(cell for cell in cells if cell is not None and cell not in form.all_missing)
     bad = {cell for cell in counts if not _is_number(cell, form)}
     total, n_bad = sum(counts.values()), sum(counts[cell] for cell in bad)
-    if bad and n_bad <= (1 - _MOSTLY) * total:
-        row = next(index for index, cell in enumerate(cells) if cell in bad)
+    if not bad or (n_bad > (1 - _MOSTLY) * total and not known):
+        return
+    index = next(index for index, cell in enumerate(cells) if cell in bad)
+    what = f"{cells[index]!r} in row {first_row + index}"
+    if known:
         raise ValueError(
-            f"Column {name!r} of {path} has numbers in {total - n_bad} rows, but {cells[row]!r} in row {row + 1}"
-            f"{f' and others in {n_bad - 1} more' if n_bad > 1 else ''}. Mend the file, name the cell as missing "
-            "(--missing), or make the column categorical (--categorical-features)."
+            f"Column {name!r} of {path} must have numbers, as in training; got {what}. Mend the file, or name "
+            "the cell as missing (--missing)."
         )
+    raise ValueError(
+        f"Column {name!r} of {path} has numbers in {total - n_bad} rows, but {what}"
+        f"{f' and others in {n_bad - 1} more' if n_bad > 1 else ''}. Mend the file, name the cell as missing "
+        "(--missing), or make the column categorical (--categorical-features)."
+    )
 
 
 def _is_number(cell: str, form: CsvFormat) -> bool:

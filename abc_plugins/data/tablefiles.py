@@ -5,9 +5,7 @@ CSV files are read by pyarrow if it is installed, else by the standard library (
 
 from __future__ import annotations
 
-import difflib
 import os
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -34,15 +32,13 @@ from abc_plugins.data.csvfiles import (
     to_truth,
     with_numbers,
 )
+from abc_plugins.data.tablechecks import EXACT_INTEGERS, check_column, check_features, check_integers, check_names
 from abc_plugins.data.tables import Features, read_features
 from abc_plugins.data.tablewriting import PARQUET_SUFFIXES, require_pyarrow
 
 _BATCH_ROWS = 100_000
 _BATCH_BYTES = 2**24
 """A CSV file is read so many bytes at a time by pyarrow, others so many rows."""
-
-_EXACT_INTEGERS = 2**53
-"""Larger whole numbers are not all doubles."""
 
 
 @dataclass(frozen=True)
@@ -109,10 +105,10 @@ def read_table(
     if dates_as_text:
         reader.make_dates_text()
     for role, name in [("target", target), ("weight", weight), *(("drop", name) for name in drop)]:
-        _check_column(path, reader.names, name, role)
+        check_column(path, reader.names, name, role)
     others = [name for name in reader.names if name not in {target, weight, *drop}]
-    _check_features(path, reader.names, others if columns is None else columns)
-    features = reader.features(others if columns is None else list(columns), categorical)
+    check_features(path, reader.names, others if columns is None else columns)
+    features = reader.features(others if columns is None else list(columns), categorical, columns is not None)
     labels = None if target is None else _labels(reader, target)
     weights = None if weight is None else reader.features([weight]).array[:, 0]
     return TableData(features, labels, weights)
@@ -139,57 +135,55 @@ def read_batches(
     path, form = Path(path), form or CsvFormat()
     names, tables = _batches(path, form, text)
     for role, name in [*(("drop", name) for name in drop), *(("id", name) for name in keep)]:
-        _check_column(path, names, name, role)
+        check_column(path, names, name, role)
     wanted = [name for name in names if name not in {*drop, *keep}] if columns is None else list(columns)
-    _check_features(path, names, wanted)
+    check_features(path, names, wanted)
     rows = 0
     for table in tables(list(dict.fromkeys([*wanted, *keep]))):
         rows += 1
-        yield table.features(wanted, categorical), {name: table.values(name) for name in keep}
+        yield table.features(wanted, categorical, columns is not None), {name: table.values(name) for name in keep}
     if rows == 0:
         raise ValueError(f"{path} has no rows.")
 
 
-# ------------------------------------------------------------------------------------------------ checks
-
-
-def _check_column(path: Path, names: Sequence[str], name: str | None, role: str) -> None:
-    if name is not None and name not in names:
-        close = difflib.get_close_matches(name, names, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
-        raise ValueError(f"{role} {name!r} is not a column of {path}; its columns are {shown}.{hint}")
-
-
-def _check_features(path: Path, names: Sequence[str], columns: Sequence[str]) -> None:
-    lacking = [name for name in columns if name not in names]
-    if lacking:
-        shown = ", ".join(lacking[:5]) + (", ..." if len(lacking) > 5 else "")
-        raise ValueError(f"{path} lacks {len(lacking)} columns that the model needs: {shown}.")
-    if not columns:
-        raise ValueError(f"{path} has no columns left for features.")
+# ------------------------------------------------------------------------------------------------ labels
 
 
 def _labels(reader: _TableFile, target: str) -> AnyArray:
     labels = reader.labels(target)
     if labels.dtype.kind == "O":
-        missing = sum(label is None or label == "" for label in labels)
-        if missing:
-            raise ValueError(f"target {target!r} of {reader.path} is empty in {missing} rows.")
+        missing = np.flatnonzero([label is None or label == "" for label in labels])
+        if missing.size:
+            raise _empty_labels(target, reader.path, missing)
     return labels
+
+
+def _empty_labels(target: str, path: Path, rows: AnyArray) -> ValueError:
+    more = f" and {rows.size - 1} more" if rows.size > 1 else ""
+    return ValueError(f"target {target!r} of {path} is empty in row {rows[0] + 1}{more}.")
 
 
 # ------------------------------------------------------------------------------------------------ readers
 
 
 class _TableFile:
-    """A table file, or some rows of it, that is open for reading columns."""
+    """A table file, or some rows of it, that is open for reading columns.
+
+    Attributes
+    ----------
+    path : Path
+    names : list of str
+        Of the columns.
+    first_row : int
+        Number of the first row in the file; the first of all is 1, names do not count.
+    """
 
     path: Path
     names: list[str]
+    first_row: int
 
-    def features(self, names: list[str], categorical: Any = None) -> Features:
-        """Columns of numbers and categories."""
+    def features(self, names: list[str], categorical: Any = None, known: bool = False) -> Features:
+        """Columns of numbers and categories; of `known` columns those that are no text must be numbers."""
         raise NotImplementedError
 
     def make_dates_text(self) -> None:
@@ -229,20 +223,24 @@ def _batches(
         def read_parquet(names: list[str]) -> Iterator[_TableFile]:
             import pyarrow as pa
 
+            first_row = 1
             for batch in file.iter_batches(_BATCH_ROWS, columns=names):
-                yield _ArrowTable(path, pa.Table.from_batches([batch]))
+                yield _ArrowTable(path, pa.Table.from_batches([batch]), first_row=first_row)
+                first_row += batch.num_rows
 
         return _without_index(file.schema_arrow.empty_table()).column_names, read_parquet
     head, delimiter = check_text(path, form), form.delimiter_of(path)
     names = next(read_rows(path, form))
-    _check_names(path, names)
+    check_names(path, names)
     check_delimiter(path, head, names, delimiter)
     if find_spec("pyarrow") is None:
         return names, lambda _names: _text_batches(path, form, text)
 
     def read_csv(wanted: list[str]) -> Iterator[_TableFile]:
+        first_row = 1
         for cells in iterate_arrow(path, form, wanted, _BATCH_BYTES):
-            yield _ArrowTable(path, with_numbers(cells, form, text), form, text, cells)
+            yield _ArrowTable(path, with_numbers(cells, form, text), form, text, cells, first_row)
+            first_row += cells.num_rows
 
     return names, read_csv
 
@@ -250,32 +248,28 @@ def _batches(
 def _text_batches(path: Path, form: CsvFormat, text: Sequence[str]) -> Iterator[_TableFile]:
     rows = read_rows(path, form)
     names = next(rows)
+    first_row = 1
     while batch := list(islice(rows, _BATCH_ROWS)):
-        yield _TextTable(path, names, batch, form, text)
-
-
-def _check_integers(name: str, path: Path, values: Sequence[Any]) -> None:
-    """Warn of whole numbers that become others when they are features."""
-    for row, value in enumerate(values, start=1):
-        if value is not None and abs(value) > _EXACT_INTEGERS:
-            warnings.warn(
-                f"Column {name!r} of {path} has whole numbers beyond 2**53, such as {value} in row {row}: as a feature "
-                "they are rounded, so that close neighbours become equal. Leave the column out if it is an identifier.",
-                stacklevel=4,
-            )
-            return
+        yield _TextTable(path, names, batch, form, text, first_row)
+        first_row += len(batch)
 
 
 class _ArrowTable(_TableFile):
     """An Arrow table; for a CSV file with its format, and perhaps with its cells as they are."""
 
     def __init__(
-        self, path: Path, table: Any, form: CsvFormat | None = None, text: Sequence[str] = (), cells: Any = None
+        self,
+        path: Path,
+        table: Any,
+        form: CsvFormat | None = None,
+        text: Sequence[str] = (),
+        cells: Any = None,
+        first_row: int = 1,
     ) -> None:
-        self.path, self.table, self.form, self.text = path, table, form, text
+        self.path, self.table, self.form, self.text, self.first_row = path, table, form, text, first_row
         self.cells = table if cells is None else cells
         self.names = list(table.column_names)
-        _check_names(path, self.names)
+        check_names(path, self.names)
         if table.num_rows == 0:
             raise ValueError(f"{path} has no rows.")
 
@@ -286,14 +280,14 @@ class _ArrowTable(_TableFile):
             if pa.types.is_temporal(column.type) and not pa.types.is_duration(column.type):
                 self.table = self.table.set_column(index, self.names[index], column.cast(pa.string()))
 
-    def features(self, names: list[str], categorical: Any = None) -> Features:
+    def features(self, names: list[str], categorical: Any = None, known: bool = False) -> Features:
         table = self.table.select(names)
-        self._check(table, categorical)
+        self._check(table, categorical, known)
         if self.form is not None and categorical is not None:
             table = _with_nulls(table, self.form)
         return read_features(table, input_name=str(self.path), categorical=categorical)
 
-    def _check(self, table: Any, categorical: Any) -> None:
+    def _check(self, table: Any, categorical: Any, known: bool) -> None:
         """Refuse bad cells of a CSV file, and warn of large integers."""
         import pyarrow as pa
         from pyarrow import compute
@@ -303,11 +297,11 @@ class _ArrowTable(_TableFile):
             if name in self.text or name in chosen:
                 continue
             if self.form is not None and pa.types.is_string(column.type):
-                check_cells(column.to_pylist(), name, self.path, self.form)
+                check_cells(column.to_pylist(), name, self.path, self.form, self.first_row, known)
             elif pa.types.is_integer(column.type) and column.type.bit_width == 64:
                 extremes = compute.min_max(column).as_py().values()
-                if any(value is not None and abs(value) > _EXACT_INTEGERS for value in extremes):
-                    _check_integers(name, self.path, column.to_pylist())
+                if any(value is not None and abs(value) > EXACT_INTEGERS for value in extremes):
+                    check_integers(name, self.path, column.to_pylist(), self.first_row)
 
     def labels(self, name: str) -> AnyArray:
         import pyarrow as pa
@@ -318,7 +312,7 @@ class _ArrowTable(_TableFile):
         if pa.types.is_temporal(column.type):
             column = column.cast(pa.string())
         if column.null_count:
-            raise ValueError(f"target {name!r} of {self.path} is empty in {column.null_count} rows.")
+            raise _empty_labels(name, self.path, np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)))
         return np.asarray(column.to_numpy())
 
     def values(self, name: str) -> list[Any]:
@@ -367,17 +361,23 @@ class _TextTable(_TableFile):
     """Rows of cells of a CSV file."""
 
     def __init__(
-        self, path: Path, names: list[str], rows: Sequence[Sequence[str]], form: CsvFormat, text: Sequence[str]
+        self,
+        path: Path,
+        names: list[str],
+        rows: Sequence[Sequence[str]],
+        form: CsvFormat,
+        text: Sequence[str],
+        first_row: int = 1,
     ) -> None:
-        self.path, self.names, self.form, self.text = path, names, form, text
-        _check_names(path, self.names)
+        self.path, self.names, self.form, self.text, self.first_row = path, names, form, text, first_row
+        check_names(path, self.names)
         if not rows:
             raise ValueError(f"{path} has no rows.")
         self.columns = dict(zip(self.names, zip(*rows, strict=True), strict=True))
 
-    def features(self, names: list[str], categorical: Any = None) -> Features:
+    def features(self, names: list[str], categorical: Any = None, known: bool = False) -> Features:
         chosen = _chosen(categorical, names)
-        columns = [self._column(name, name in chosen, categorical is not None) for name in names]
+        columns = [self._column(name, name in chosen, categorical is not None, known) for name in names]
         values = np.empty((len(columns[0]), len(names)), order="F")
         levels: list[AnyArray | None] = [None] * len(names)
         for index, (name, column) in enumerate(zip(names, columns, strict=True)):
@@ -385,20 +385,20 @@ class _TextTable(_TableFile):
                 values[:, index], levels[index] = levels_of_values(column, f"column {name!r} of {self.path}")
             else:
                 values[:, index] = column
-        known = Features(values, names, levels if any(one is not None for one in levels) else None)
-        return read_features(known, input_name=str(self.path), categorical=categorical)
+        features = Features(values, names, levels if any(one is not None for one in levels) else None)
+        return read_features(features, input_name=str(self.path), categorical=categorical)
 
-    def _column(self, name: str, is_category: bool, may_be_text: bool) -> AnyArray | list[str | None]:
+    def _column(self, name: str, is_category: bool, may_be_text: bool, known: bool) -> AnyArray | list[str | None]:
         """Numbers if all cells are, else text."""
         cells = self.columns[name]
         for convert in () if name in self.text else (to_number, to_truth):
             numbers = parse(cells, partial(convert, form=self.form), np.float64)
             if numbers is not None:
-                if not is_category and (np.abs(numbers) >= _EXACT_INTEGERS).any():
-                    _check_integers(name, self.path, [_whole(cell) for cell in cells])
+                if not is_category and (np.abs(numbers) >= EXACT_INTEGERS).any():
+                    check_integers(name, self.path, [_whole(cell) for cell in cells], self.first_row)
                 return numbers
         if name not in self.text and not is_category:
-            check_cells(cells, name, self.path, self.form)
+            check_cells(cells, name, self.path, self.form, self.first_row, known)
         if not may_be_text:
             refuse_column(name, "String", str(self.path))
         return [None if cell in self.form.all_missing else cell for cell in cells]
@@ -421,9 +421,3 @@ def _whole(cell: str) -> int | None:
         return int(cell)
     except ValueError:
         return None
-
-
-def _check_names(path: Path, names: Sequence[str]) -> None:
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise ValueError(f"{path} must have unique column names; {repeated[0]!r} occurs more than once.")

@@ -21,6 +21,7 @@ from abc_plugins.training.calibration import find_temperature, scale
 from abc_plugins.training.eval_sets import GivenSet
 from abc_plugins.training.evaluation import Metrics
 from abc_plugins.training.fit_data import FitData, GivenData
+from abc_plugins.training.held_out import score_held_out
 from abc_plugins.training.refitting import RefitPlan
 from abc_plugins.training.resuming import Resumption, RunCheckpoints
 from abc_plugins.training.run import BY_CALLBACK, INTERRUPTED, TrainingRun, train
@@ -76,6 +77,7 @@ class Fit:
         if plan is None:
             data = self.given.with_part_held_out(share, self.seed)
             first, settings = self._train(data, workers)
+            first = score_held_out(first, data.eval_sets[0], self._n_before, workers)
             if not self.stopping.refits or first.stopped_because in (BY_CALLBACK, INTERRUPTED):
                 return scale(first), data.categories
             first_categories, plan = data.categories, RefitPlan.after(first, settings)

@@ -10,7 +10,7 @@ from abc_plugins.core.runtime.checks import check_flag, check_integer, check_rea
 ENOUGH_ROWS = 200
 """With fewer training rows a validation part says less than it costs."""
 
-PATIENCE = 50
+PATIENCE = 100
 """Rounds without improvement that end a training, unless the user says how many."""
 
 

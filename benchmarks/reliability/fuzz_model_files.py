@@ -67,7 +67,7 @@ def small_model(**options: Any) -> Any:
 
 
 def model_files(folder: Path) -> list[bytes]:
-    """Valid model files of several kinds; one has sets of categories, and one is of version 1."""
+    """Valid model files of several kinds; two have sets of categories, and one is of version 1."""
     import pandas
 
     files = [(FIXTURES / name).read_bytes() for name in ("0.2.0_sets.abc", "0.1.0_three_classes.abc")]
@@ -76,9 +76,13 @@ def model_files(folder: Path) -> list[bytes]:
         (3, {"early_stopping_rounds": 3}),
         (5, {"class_weight": "balanced", "tree_shape": "best-first"}),
         (4, {"method": "abcrobustlogit"}),
+        (6, {"categorical_features": [0, 3]}),
     ]
     for n_classes, options in kinds:
         X, y = training_data(n_classes)
+        if "categorical_features" in options:
+            X[:, [0, 3]] = np.clip(np.round(X[:, [0, 3]]), -2, 2)
+            X, y = np.tile(X, (5, 1)), np.tile(y, 5)  # few rows of a category are not enough to sort them
         labels = np.array(["ant", "bee", "cat", "dog", "eel"], dtype=object)[y] if n_classes == 5 else y
         table = pandas.DataFrame(X, columns=list("abcd")) if n_classes == 3 else X
         with warnings.catch_warnings():

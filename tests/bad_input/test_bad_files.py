@@ -28,7 +28,7 @@ BYTES: dict[str, tuple[bytes, list[str], str]] = {
     "binary": (bytes(range(256)) * 9, FIT_COMMAND, r"data\.csv is not a text file"),
     "duplicate names": (b"a,a,y\n1,2,u\n", FIT_COMMAND, r"must have unique column names; 'a'"),
     "date column": (b"a,y\n2020-01-02,u\n2020-01-03,v\n", FIT_COMMAND, "Column 'a' of .* features must be numbers"),
-    "empty label": (b"a,y\n1,u\n2,\n3,v\n", FIT_COMMAND, "target 'y' of .* is empty in 1 rows"),
+    "empty label": (b"a,y\n1,u\n2,\n3,v\n", FIT_COMMAND, "target 'y' of .* is empty in row 2"),
     "one class": (b"a,y\n1,u\n2,u\n", FIT_COMMAND, "y must have at least two classes; got one class: 'u'"),
     "no such weight": (b"a,y\n1,u\n2,v\n", [*FIT_COMMAND, "--weight", "w"], "weight 'w' is not a column"),
     "negative weight": (b"a,w,y\n1,-1,u\n2,1,v\n", [*FIT_COMMAND, "--weight", "w"], r"sample_weight\[0\] must be 0 or"),

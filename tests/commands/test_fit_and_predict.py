@@ -229,7 +229,13 @@ def test_fit_ends_with_validation_figures(files: Path, run: Callable[..., Outcom
     assert float(found[1]) == pytest.approx(log_loss(LABELS[y[1::2]], model.predict_proba(X[1::2])), rel=1e-5)
     assert float(found[2]) == pytest.approx(100 * (1 - model.score(X[1::2], LABELS[y[1::2]])), abs=0.01)
     outcome = run(*command, *FAST, "--force", "--early-stopping-rounds", "3")
-    assert re.search(r"held-out rows, round \d+: logloss 0\.\d+$", outcome.out)
+    found = re.fullmatch(r"held-out rows, after round \d+: log loss (\S+), error (\S+)%", outcome.out.splitlines()[-1])
+    assert found is not None, outcome.out
+    held_out = ABCBoostClassifier.load_model(files / "m.abc").best_score_["validation"]
+    assert (float(found[1]), float(found[2])) == pytest.approx((held_out["logloss"], 100 * held_out["error"]), abs=0.01)
+    outcome = run(*command, *FAST, "--force", "--early-stopping-rounds", "3", "--eval-metric", '["brier", "error"]')
+    assert re.search(r": log loss \S+, error \S+%, brier \S+$", outcome.out)
+    assert run(*command, *FAST, "--force").out.splitlines()[-1].startswith("no rows were held out; --eval-data FILE")
 
 
 def test_help_has_examples_and_metavars(run: Callable[..., Outcome]) -> None:

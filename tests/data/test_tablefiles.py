@@ -130,7 +130,7 @@ class TestCsv:
             ("a,b\n1,2\n", {"drop": ["w"]}, "drop 'w' is not a column of"),
             ("a,b\n1,2\n", {"columns": ["a", "c"]}, r"data\.csv lacks 1 columns that the model needs: c\."),
             ("y\n2\n", {"target": "y"}, r"data\.csv has no columns left for features"),
-            ("a,y\n1,u\n2,\n", {"target": "y"}, r"target 'y' of .*data\.csv is empty in 1 rows"),
+            ("a,y\n1,u\n2,\n", {"target": "y"}, r"target 'y' of .*data\.csv is empty in row 2"),
         ],
     )
     def test_bad_files(self, content: str | bytes, options: dict[str, Any], message: str, write: Any) -> None:
@@ -170,6 +170,22 @@ class TestCsv:
         assert read_table(path, categorical=["a"]).features.levels is not None
         assert np.isnan(read_table(path, missing=["oops"]).features.array[40, 0])
 
+    def test_bad_cells_are_reported_with_their_row_of_the_file(
+        self, write: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(tablefiles, "_BATCH_ROWS", 10)
+        monkeypatch.setattr(tablefiles, "_BATCH_BYTES", 64)
+        path = write("a,b\n" + "".join(f"{k},{k}\n" for k in range(100, 150)) + "7,oops\n5,2\n")
+        assert len(list(read_batches(path, columns=["a"]))) > 3
+        with pytest.raises(ValueError, match=r"'b' of .* must have numbers, as in training; got 'oops' in row 51"):
+            list(read_batches(path, columns=["a", "b"]))
+        with pytest.raises(ValueError, match="got 'oops' in row 51"):
+            read_table(path, columns=["b"], categorical="from_dtype")
+        text = write("a,b\n1,2\nlow,3\nhigh,4\n")
+        with pytest.raises(ValueError, match=r"Column 'a' .* got 'low' in row 2"):
+            list(read_batches(text, columns=["a"], categorical=[]))
+        assert [features.array.shape for features, _ in read_batches(text, columns=["a"], categorical=["a"])]
+
     def test_large_integers_are_warned_about(self, write: Any) -> None:
         path = write("id,b\n7,1\n9007199254740993,2\n")
         with pytest.warns(UserWarning, match=r"Column 'id' of .* such as 9007199254740993 in row 2: as a feature"):
@@ -185,7 +201,7 @@ class TestCsv:
             read_table(tmp_path)
 
     def test_missing_labels_that_are_numbers(self, write: Any) -> None:
-        with pytest.raises(ValueError, match=r"target 'y' of .* is empty in 1 rows"):
+        with pytest.raises(ValueError, match=r"target 'y' of .* is empty in row 2"):
             read_table(write("a,y\n1,0\n2,\n3,1\n"), target="y")
 
 
@@ -215,7 +231,7 @@ def test_bad_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"data\.parquet is not a valid Parquet file"):
         read_table(path)
     parquet.write_table(pa.table({"a": [1], "y": pa.array([None], pa.string())}), path)
-    with pytest.raises(ValueError, match=r"target 'y' of .* is empty in 1 rows"):
+    with pytest.raises(ValueError, match=r"target 'y' of .* is empty in row 1"):
         read_table(path, target="y")
     monkeypatch.setattr(tablewriting, "find_spec", lambda _: None)
     with pytest.raises(ModuleNotFoundError, match=r"data\.parquet need pyarrow.*pip install 'abc-plugins\[tables\]'"):

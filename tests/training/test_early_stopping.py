@@ -36,16 +36,16 @@ def assert_same_trees(one, other):
 @pytest.mark.parametrize(
     ("parameters", "n_samples", "has_eval_sets", "expected"),
     [
-        ({}, ENOUGH_ROWS, False, Stopping(50, 0.1, True)),
+        ({}, ENOUGH_ROWS, False, Stopping(100, 0.1, True)),
         ({}, ENOUGH_ROWS - 1, False, Stopping()),
-        ({}, 10, True, Stopping(50)),
+        ({}, 10, True, Stopping(100)),
         ({"n_estimators": 50}, 10**6, False, Stopping()),
         ({"n_estimators": 50}, 10**6, True, Stopping()),
-        ({"n_estimators": 50, "early_stopping": True}, 10, False, Stopping(50, 0.1, True)),
+        ({"n_estimators": 50, "early_stopping": True}, 10, False, Stopping(100, 0.1, True)),
         ({"early_stopping": False}, 10**6, True, Stopping()),
         ({"n_estimators": 50, "early_stopping_rounds": 7}, 10, False, Stopping(7, 0.1, True)),
         ({"n_estimators": 50, "early_stopping_rounds": 7}, 10, True, Stopping(7)),
-        ({"refit": False}, ENOUGH_ROWS, False, Stopping(50, 0.1, False)),
+        ({"refit": False}, ENOUGH_ROWS, False, Stopping(100, 0.1, False)),
     ],
     ids=str,
 )
@@ -60,14 +60,35 @@ def test_a_fit_without_arguments_stops_early(make_data):
     fitted = ABCBoostClassifier(n_jobs=1, random_state=0).fit(data.X, data.y)
     losses = fitted.evals_result_["validation"]["logloss"]
     best = int(np.argmin(losses)) + 1
-    assert len(losses) == best + 50  # patience
+    assert len(losses) == best + 100  # patience
     assert fitted.n_iter_ == fitted.best_iteration_ == fitted.model_.n_rounds == best
-    assert fitted.best_score_ == {"validation": {"logloss": min(losses)}}
+    assert list(fitted.best_score_) == ["validation"]
+    assert list(fitted.best_score_["validation"]) == ["logloss", "error"]
+    assert fitted.best_score_["validation"]["logloss"] == min(losses)
     assert fitted.stopped_because_ == (
-        f"validation logloss was best, {min(losses):.6g}, after round {best}, and did not improve for 50 more; "
+        f"validation logloss was best, {min(losses):.6g}, after round {best}, and did not improve for 100 more; "
         f"refitted on all rows for {best} rounds"
     )
     assert next(fitted.model_.trees()).weight[0] == 400
+
+
+@pytest.mark.parametrize("begun", ["", "init_score", "init_model", "both"])
+def test_held_out_rows_have_a_log_loss_and_an_error(data, begun):
+    given = {"init_score": np.random.default_rng(0).normal(size=(150, 3))} if begun in ("init_score", "both") else {}
+    if begun in ("init_model", "both"):
+        given["init_model"] = model().fit(data.X, data.y)
+    one, all_of_them = (
+        model(refit=False, n_estimators=20, early_stopping_rounds=20, eval_metric=metrics).fit(
+            data.X, data.y, data.weights, **given
+        )
+        for metrics in ("brier", ["brier", "error", "logloss"])
+    )
+    found, rounds = one.best_score_["validation"], all_of_them.evals_result_["validation"]
+    assert set(found) == {"logloss", "error", "brier"}
+    best = int(np.argmin(rounds["brier"]))
+    assert found["brier"] == rounds["brier"][best]
+    assert found["logloss"] == pytest.approx(rounds["logloss"][best], rel=1e-9)
+    assert found["error"] == rounds["error"][best]
 
 
 def test_few_rows_are_all_trained_on():
