@@ -60,12 +60,17 @@ def default_space(
     return space
 
 
-def _native_space(n_classes: int) -> Space:
+def _methods(n_classes: int, classic: bool) -> CategoricalDistribution:
     methods = ["directional"]
     if n_classes <= _MOST_CLASSES_OF_PAIRS:
-        methods += ["abcrobustlogit", "robustlogit"] if n_classes > 2 else ["robustlogit"]
+        methods += ["abcrobustlogit"] if n_classes > 2 else []  # pairs of two classes are the classic method
+        methods += ["robustlogit"] if classic else []
+    return CategoricalDistribution(methods)
+
+
+def _native_space(n_classes: int) -> Space:
     return {
-        "method": CategoricalDistribution(methods),
+        "method": _methods(n_classes, classic=True),
         "tree_shape": CategoricalDistribution(("symmetric", "best-first")),
         "max_depth": IntDistribution(3, 9),
         "num_leaves": IntDistribution(4, 128, log=True),
@@ -78,24 +83,28 @@ def _native_space(n_classes: int) -> Space:
     }
 
 
-def _lightgbm_space(n_classes: int) -> Space:  # noqa: ARG001
+def _lightgbm_space(n_classes: int) -> Space:
     return {
+        "method": _methods(n_classes, classic=False),
         "num_leaves": IntDistribution(4, 128, log=True),
         "learning_rate": FloatDistribution(0.02, 0.3, log=True),
         "min_child_samples": IntDistribution(1, 50, log=True),
         "reg_lambda": FloatDistribution(1e-3, 10.0, log=True),
+        "leaf_reg_lambda": FloatDistribution(0.01, 10.0, log=True),
         "subsample": FloatDistribution(0.5, 1.0),
         "colsample_bytree": FloatDistribution(0.3, 1.0),
     }
 
 
-def _xgboost_space(n_classes: int) -> Space:  # noqa: ARG001
+def _xgboost_space(n_classes: int) -> Space:
     return {
+        "method": _methods(n_classes, classic=False),
         "max_depth": IntDistribution(3, 10),
         "learning_rate": FloatDistribution(0.02, 0.3, log=True),
         # A sum of hessians, not a number of samples: below 0.25 for a sample and class.
         "min_child_weight": FloatDistribution(1e-3, 10.0, log=True),
         "reg_lambda": FloatDistribution(1e-3, 10.0, log=True),
+        "leaf_reg_lambda": FloatDistribution(0.01, 10.0, log=True),
         "subsample": FloatDistribution(0.5, 1.0),
         "colsample_bytree": FloatDistribution(0.3, 1.0),
     }

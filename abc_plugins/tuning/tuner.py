@@ -2,43 +2,27 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from abc_plugins.core.runtime.checks import check_flag, check_integer, check_real, fail
-from abc_plugins.tuning.engines.base import PACKAGES, Engine, Stopping, engine_class, two_columns
+from abc_plugins.core.runtime.checks import check_flag, check_integer, fail
+from abc_plugins.tuning.engines.base import Engine, engine_class, two_columns
 from abc_plugins.tuning.ensemble import EnsembleReport, WeightedEnsemble, build_ensemble
-from abc_plugins.tuning.metric import TunedMetric
 from abc_plugins.tuning.objective import PARAMS, Objective, SurplusTrialError
+from abc_plugins.tuning.plan import ERROR, Plan, Run, Splitting, check_run, check_stopping, make_plan
 from abc_plugins.tuning.progress import Progress
 from abc_plugins.tuning.result import TuneResult, fit_parameters
-from abc_plugins.tuning.space import Space, change_space, default_space, draw, plain_name
-from abc_plugins.tuning.splits import Fold, make_folds, usual_repeats, usual_validation_fraction
-from abc_plugins.tuning.starts import first_trials
+from abc_plugins.tuning.space import change_space, default_space, draw
 from abc_plugins.tuning.study.interrupts import Interrupts
 from abc_plugins.tuning.study.pruning import FoldPruner
 from abc_plugins.tuning.study.sampling import ReproducibleSampler
-from abc_plugins.tuning.study.storage import (
-    FINGERPRINT,
-    PREFIX,
-    fail_lost_trials,
-    fingerprint,
-    open_study,
-    silent_optuna,
-)
+from abc_plugins.tuning.study.storage import fail_lost_trials, open_study, silent_optuna
 from abc_plugins.tuning.study.trials import counted_trials, finished_trials, running_trials
-from abc_plugins.tuning.study_data import StudyData, TestSet, read_data, read_test
-from abc_plugins.tuning.verdict import TEST_SHARE, judge
+from abc_plugins.tuning.study_data import StudyData, TestSet, read_test
+from abc_plugins.tuning.verdict import judge
 
-ERROR, COST = "error", "cost"
-_OBJECTIVES = ((ERROR,), (ERROR, COST))
-_NOT_FIXED = (
-    *("n_estimators", "early_stopping", "early_stopping_rounds", "validation_fraction", "refit"),
-    *("eval_metric", "verbose", "callbacks"),
-)
 _POLL_SECONDS = 0.5
 _TOLD_BEFORE = "Cannot tell a "  # how Optuna begins to say that a trial is finished already
 
@@ -140,7 +124,7 @@ def tune(
         weight. Where that is no better than the best trial alone, on folds that did not choose the weights, it is
         not used. 0 is no ensemble.
     callbacks : iterable of functions (study, trial), optional
-        Called after every trial, as by Optuna.
+        Called after every trial, as by Optuna; `study.stop()` in one of them ends the study there.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of training, early stopping and score.
     groups : array-like of shape (n_samples,), optional
@@ -173,141 +157,65 @@ def tune(
     >>> len(result.trials), result.best_score < 0.5
     (3, True)
     """
-    n_trials = check_integer("n_trials", n_trials, minimum=1)
-    limit = None if timeout is None else check_real("timeout", timeout, above=0.0)
-    n_jobs = check_integer("n_jobs", n_jobs, minimum=1)
-    stopping = _check_stopping(max_rounds, early_stopping_rounds)
-    with_cost = _check_objectives(objectives)
+    run = check_run(n_trials, timeout, n_jobs, callbacks, progress)
+    stopping = check_stopping(max_rounds, early_stopping_rounds)
+    n_members = _check_members(ensemble, refit)
+    plan = make_plan(
+        X,
+        y,
+        engine=engine,
+        fixed=fixed,
+        seed=seed,
+        space=space,
+        metric=metric,
+        objectives=objectives,
+        stopping=stopping,
+        splitting=Splitting(cv, repeats, validation_fraction),
+        sample_weight=sample_weight,
+        groups=groups,
+    )
+    test_set = read_test(test, plan.data, plan.engine, refit)
+    study = _open(plan, storage, study_name, sampler, pruner)
+    objective = Objective(
+        plan.engine, plan.metric, [], plan.space, stopping, run.n_trials, plan.with_cost, n_members > 0
+    )
+    if len(finished_trials(study)) < run.n_trials or n_members:
+        objective.folds = [plan.data.fold(fold) for fold in plan.folds]
+    _run(study, objective, run)
+    return _result(study, objective, plan.data, refit, n_members, test_set)
+
+
+def _check_members(ensemble: Any, refit: Any) -> int:
     n_members = check_integer("ensemble", ensemble, minimum=0)
+    check_flag("refit", refit)
     if n_members and not refit:
         fail("refit", refit, "True with an ensemble, whose members are fitted on all data")
-    check_flag("refit", refit)
-    check_flag("progress", progress)
-    if callbacks is not None and not isinstance(callbacks, Iterable):
-        fail("callbacks", callbacks, "a list of functions of (study, trial)", TypeError)
-    fixed = _check_fixed(fixed, stopping.max_rounds)
-    seed = check_integer("seed", seed, minimum=0)
-    class_weight = fixed.pop("class_weight", None)
-    n_threads = fixed.pop("n_jobs", None) or 1
-    used = engine_class(engine)(fixed, n_threads, seed)
-    data = read_data(X, y, sample_weight, groups, class_weight, used)
-    used.n_classes = int(data.classes.size)
-    ranges = change_space(
-        default_space(used.n_classes, engine=engine, max_rounds=stopping.max_rounds, n_samples=int(data.codes.size)),
-        space,
-        used.fixed,
-    )
-    _check_space(ranges, stopping.max_rounds)
-    used_metric = TunedMetric(metric, data.classes)
-    test_set = read_test(test, data, used, refit)
-    folds = _folds(cv, repeats, validation_fraction, data, seed)
-    starts = first_trials(used, ranges, data.codes.size)
-    settings = {
-        "engine": engine,
-        "metric": used_metric.name,
-        "objectives": list(objectives),
-        "fixed": {**used.fixed, "class_weight": class_weight},
-        "max_rounds": max_rounds,
-        "early_stopping_rounds": early_stopping_rounds,
-        "starts": [list(start) for start in starts],
-    }
-    attributes = {
-        **_facts(engine, used_metric, data, folds),
-        FINGERPRINT: fingerprint(data.fingerprint(), folds, ranges, settings, PACKAGES[engine]),
-    }
-    directions = [used_metric.direction, "minimize"] if with_cost else [used_metric.direction]
-    name = study_name or f"abc-plugins-{engine}"
+    return n_members
+
+
+def _open(plan: Plan, storage: Any, study_name: str | None, sampler: Any, pruner: Any) -> Any:
+    """Create the study, or continue it."""
     with silent_optuna():
-        study = open_study(
-            storage, name, directions, ReproducibleSampler(seed, starts, sampler), pruner or FoldPruner(), attributes
+        return open_study(
+            storage,
+            study_name or f"abc-plugins-{plan.engine.name}",
+            plan.directions,
+            ReproducibleSampler(plan.seed, plan.starts, sampler),
+            pruner or FoldPruner(),
+            plan.attributes(),
         )
-    objective = Objective(
-        used, used_metric, [], ranges, stopping, n_trials, with_cost, keep_probabilities=n_members > 0
-    )
-    if len(finished_trials(study)) < n_trials or n_members:
-        objective.folds = [data.fold(fold) for fold in folds]
-    _run(study, objective, limit, n_jobs, list(callbacks or ()), progress)
-    return _result(study, objective, data, refit, n_members, test_set)
-
-
-# ------------------------------------------------------------------------------------------------ checks
-
-
-def _check_stopping(max_rounds: Any, patience: Any) -> Stopping:
-    if patience is not None:
-        patience = check_integer("early_stopping_rounds", patience, minimum=1)
-    return Stopping(check_integer("max_rounds", max_rounds, minimum=1), patience)
-
-
-def _check_objectives(objectives: Any) -> bool:
-    if not isinstance(objectives, list | tuple) or tuple(objectives) not in _OBJECTIVES:
-        fail("objectives", objectives, " or ".join(map(repr, _OBJECTIVES)))
-    return COST in objectives
-
-
-def _check_fixed(fixed: Any, max_rounds: int) -> dict[str, Any]:
-    if fixed is not None and not isinstance(fixed, Mapping):
-        fail("fixed", type(fixed).__name__, "a dict of parameters of the estimator, or None", TypeError)
-    for name in fixed or ():
-        if name in _NOT_FIXED:
-            fail("fixed", {name: (fixed or {})[name]}, f"without {name!r}, which the study sets itself")
-    warmup = (fixed or {}).get("warmup", 0)
-    if isinstance(warmup, int) and warmup > max_rounds:
-        fail("fixed['warmup']", warmup, f"at most max_rounds ({max_rounds}), which warm-up rounds are part of")
-    return dict(fixed or {})
-
-
-def _check_space(space: Space, max_rounds: int) -> None:
-    if not space:
-        fail("space", space, "left with at least one parameter to tune")
-    for name, distribution in space.items():
-        if plain_name(name) in _NOT_FIXED:
-            fail("space", name, f"without {name!r}, which the study sets itself")
-        if name == "warmup" and getattr(distribution, "high", 0) > max_rounds:
-            fail("space['warmup']", distribution, f"a range up to max_rounds ({max_rounds}) at most")
-
-
-def _folds(cv: Any, repeats: int | None, fraction: float | None, data: StudyData, seed: int) -> list[Fold]:
-    n_samples = int(data.codes.size)
-    if repeats is None:
-        repeats = usual_repeats(cv, n_samples)
-    else:
-        check_integer("repeats", repeats, minimum=1)
-    if fraction is None:
-        fraction = usual_validation_fraction(n_samples)
-    else:
-        fraction = check_real("validation_fraction", fraction, above=0.0, maximum=0.9)
-    return make_folds(cv, data.codes, data.groups, fraction, seed, repeats)
-
-
-def _facts(engine: str, metric: TunedMetric, data: StudyData, folds: Sequence[Fold]) -> dict[str, Any]:
-    """What the study keeps for the verdict and the report."""
-    return {
-        PREFIX + "engine": engine,
-        PREFIX + "metric": metric.name,
-        PREFIX + "classes": [str(label) for label in data.classes.tolist()],
-        PREFIX + "n_folds": len(folds),
-        PREFIX + "shape": list(data.shape),
-        TEST_SHARE: float(np.mean([fold.test.size / (fold.train.size + fold.valid.size) for fold in folds])),
-    }
 
 
 # ------------------------------------------------------------------------------------------------ the run
 
 
-def _run(
-    study: Any,
-    objective: Objective,
-    timeout: float | None,
-    n_jobs: int,
-    callbacks: list[Any],
-    show_progress: bool,
-) -> None:
+def _run(study: Any, objective: Objective, run: Run) -> None:
     """Run the trials that are missing; after an interruption no trial is left as if it were running."""
-    progress = Progress(objective.n_trials, len(finished_trials(study))) if show_progress else None
+    progress = Progress(run.n_trials, len(finished_trials(study))) if run.shows_progress else None
+    callbacks = [*run.callbacks, *([progress] if progress else [])]
     with silent_optuna(), Interrupts() as objective.interrupts:
         try:
-            _run_missing(study, objective, timeout, n_jobs, [*callbacks, *([progress] if progress else [])])
+            _run_missing(study, objective, run, callbacks)
             objective.interrupts.check()
         except KeyboardInterrupt:
             fail_lost_trials(study, objective.running)
@@ -317,15 +225,19 @@ def _run(
                 progress.close()
 
 
-def _run_missing(study: Any, objective: Objective, timeout: float | None, n_jobs: int, callbacks: list[Any]) -> None:
+def _run_missing(study: Any, objective: Objective, run: Run, callbacks: Sequence[Any]) -> None:
     """Run trials until there are enough; wait for those of other processes, and repeat them if they die."""
-    deadline = None if timeout is None else time.monotonic() + timeout
+    deadline = None if run.timeout is None else time.monotonic() + run.timeout
+    enough, asked_to_stop = threading.Event(), threading.Event()
 
     def stop_if_done(study: Any, _: Any) -> None:
-        if objective.interrupts.requested or len(counted_trials(study)) >= objective.n_trials:
+        if study._stop_flag and not enough.is_set():  # a callback of the user's own has called study.stop()
+            asked_to_stop.set()
+        if objective.interrupts.requested or len(counted_trials(study)) >= run.n_trials:
+            enough.set()
             study.stop()
 
-    while (missing := objective.n_trials - len(finished_trials(study))) > 0:
+    while not asked_to_stop.is_set() and (missing := run.n_trials - len(finished_trials(study))) > 0:
         objective.interrupts.check()
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
@@ -335,12 +247,13 @@ def _run_missing(study: Any, objective: Objective, timeout: float | None, n_jobs
         if to_begin <= 0:
             time.sleep(_POLL_SECONDS)
             continue
+        enough.clear()
         try:
             study.optimize(
                 objective,
                 n_trials=to_begin,
                 timeout=left,
-                n_jobs=n_jobs,
+                n_jobs=run.n_jobs,
                 catch=(SurplusTrialError,),
                 callbacks=[*callbacks, stop_if_done],
             )

@@ -1,10 +1,11 @@
-"""Our study against Optuna on LightGBM, XGBoost and CatBoost: the same trials, folds and rows."""
+"""Our study against Optuna on LightGBM, XGBoost and CatBoost: the same rows, folds, trials and processor seconds."""
 
 from __future__ import annotations
 
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,19 @@ import optuna
 import pandas as pd
 from common import print_table
 
-from abc_plugins.tuning.splits import Fold, make_folds
+from abc_plugins import ABCBoostClassifier
+from abc_plugins.tuning.splits import Fold, make_folds, usual_validation_fraction
 from studies.data import done_before, error, keep, load, log_loss, split
 from tuning import FoldPruner, tune
 
 SETS = ("letter", "covtype", "satimage", "pendigits", "optdigits", "texture")
 """None of those that the ranges and the settings to start with come from."""
 
-TRIALS, ROWS, MAX_ROUNDS, FOLDS, PATIENCE = 50, 4000, 1000, 5, 50
+TRIALS, ROWS, MAX_ROUNDS, FOLDS, PATIENCE = 50, 2000, 1000, 3, 50
+SECONDS = 180.0
+"""Processor seconds after which no study begins another fit: fifty trials of CatBoost would take hours."""
+
+MEMBERS = 5
 Fit = Callable[[Any, np.ndarray, Any, np.ndarray, dict[str, Any], int, int], tuple[Any, int]]
 
 
@@ -37,36 +43,74 @@ def _run_study(name: str, peer: str, options: argparse.Namespace) -> dict[str, A
     X, y = load(name)
     rows, untouched = split(y, options.rows or ROWS, options.seed)
     X_train, y_train = X.iloc[rows].reset_index(drop=True), y[rows]
-    n_trials, max_rounds = options.trials or TRIALS, options.max_rounds or MAX_ROUNDS
-    started = time.perf_counter()
-    if peer == "ours":
-        result = tune(
-            X_train, y_train, n_trials=n_trials, max_rounds=max_rounds, cv=FOLDS, seed=options.seed, ensemble=5,
-            progress=False,
-        )  # fmt: skip
-        models = {"ours": result.best_estimator}
-        print(result.summary(), flush=True)
-    elif peer == "lightgbm-tuner":
-        models = {peer: _lightgbm_tuner(X_train, y_train, n_trials, max_rounds, options.seed)}
-    else:
-        models = {peer: _peer_study(peer, X_train, y_train, n_trials, max_rounds, options.seed)}
-    seconds = time.perf_counter() - started
-    p = models[peer].predict_proba(_strings(X.iloc[untouched]) if peer == "catboost" else X.iloc[untouched])
-    scores = {"logloss": log_loss(y[untouched], p), "error": error(y[untouched], p)}
-    return {"data": name, "peer": peer, "rows": len(rows), "trials": n_trials, "seconds": seconds, **scores}
+    limits = _Limits(options.trials or TRIALS, options.seconds or SECONDS, options.max_rounds or MAX_ROUNDS)
+    study = {"ours": _our_study, "lightgbm-tuner": _lightgbm_tuner}.get(peer, partial(_peer_study, peer))
+    wall = time.perf_counter()
+    models, n_trials = study(X_train, y_train, limits, options.seed)
+    seconds = {"seconds": limits.used(), "wall_seconds": time.perf_counter() - wall}
+    X_test = _strings(X.iloc[untouched]) if peer == "catboost" else X.iloc[untouched]
+    probabilities = {who: model.predict_proba(X_test) for who, model in models.items()}
+    scores = {
+        "logloss": {who: log_loss(y[untouched], p) for who, p in probabilities.items()},
+        "error": {who: error(y[untouched], p) for who, p in probabilities.items()},
+    }
+    sizes = {"rows": len(rows), "test_rows": len(untouched), "classes": int(y.max()) + 1}
+    return {"data": name, "peer": peer, **sizes, "trials": n_trials, **seconds, **scores}
 
 
-def _peer_study(peer: str, X: pd.DataFrame, y: np.ndarray, n_trials: int, max_rounds: int, seed: int) -> Any:
+class _Limits:
+    """What every study may use, and what it has used of it since this was made."""
+
+    def __init__(self, n_trials: int, seconds: float, max_rounds: int) -> None:
+        self.n_trials = n_trials
+        self.seconds = seconds
+        self.max_rounds = max_rounds
+        self._started = time.process_time()
+
+    def used(self) -> float:
+        """Processor seconds so far."""
+        return time.process_time() - self._started
+
+    def forget(self, seconds: float) -> None:
+        """Do not count what was no part of the study."""
+        self._started += seconds
+
+    def stop_if_used_up(self, study: Any, trial: Any) -> None:
+        """As a callback of Optuna: begin no more trials."""
+        if self.used() >= self.seconds or trial.number + 1 >= self.n_trials:
+            study.stop()
+
+
+Found = tuple[dict[str, Any], int]
+"""Fitted models by their names, and the number of trials."""
+
+
+def _our_study(X: pd.DataFrame, y: np.ndarray, limits: _Limits, seed: int) -> Found:
+    """The ensemble of the best trials, and the chosen trial alone."""
+    result = tune(
+        X, y, n_trials=limits.n_trials, max_rounds=limits.max_rounds, cv=FOLDS, repeats=1, seed=seed, ensemble=MEMBERS,
+        callbacks=[limits.stop_if_used_up], progress=False,
+    )  # fmt: skip
+    print(result.summary(), flush=True)
+    used = limits.used()
+    single = ABCBoostClassifier(**result.best_params, n_jobs=1).fit(X, y)
+    limits.forget(limits.used() - used)
+    return {"ours": result.best_estimator, "ours, one model": single}, len(result.trials)
+
+
+def _peer_study(peer: str, X: pd.DataFrame, y: np.ndarray, limits: _Limits, seed: int) -> Found:
     """A study as people write it: TPE, folds, early stopping, a pruner that looks at folds, and the usual space."""
     X = _strings(X) if peer == "catboost" else X
     space, fit = PEERS[peer]
-    folds = make_folds(FOLDS, y.astype(np.int32), None, 0.1, seed)
+    folds = make_folds(FOLDS, y.astype(np.int32), None, usual_validation_fraction(y.size), seed)
 
     def objective(trial: Any) -> float:
         parameters = {} if trial.number == 0 else space(trial)  # the defaults first, as ours has them
         scores, rounds = [], []
         for index, fold in enumerate(folds):
-            model, best = fit(*_parts(X, y, fold), parameters, max_rounds, seed)
+            if trial.number and limits.used() >= limits.seconds:
+                raise optuna.TrialPruned
+            model, best = fit(*_parts(X, y, fold), parameters, limits.max_rounds, seed)
             scores.append(log_loss(y[fold.test], model.predict_proba(X.iloc[fold.test])))
             rounds.append(best)
             trial.report(float(np.mean(scores)), index)
@@ -79,9 +123,9 @@ def _peer_study(peer: str, X: pd.DataFrame, y: np.ndarray, n_trials: int, max_ro
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     sampler = optuna.samplers.TPESampler(seed=seed, multivariate=True)
     study = optuna.create_study(sampler=sampler, pruner=FoldPruner())
-    study.optimize(objective, n_trials=n_trials)
+    study.optimize(objective, callbacks=[limits.stop_if_used_up])
     best = study.best_trial.user_attrs
-    return fit(X, y, None, y, best["parameters"], best["rounds"], seed)[0]
+    return {peer: fit(X, y, None, y, best["parameters"], best["rounds"], seed)[0]}, len(study.trials)
 
 
 def _parts(X: pd.DataFrame, y: np.ndarray, fold: Fold) -> tuple[Any, np.ndarray, Any, np.ndarray]:
@@ -145,7 +189,7 @@ def _fit_xgboost(
 
 def _catboost_space(trial: Any) -> dict[str, Any]:
     return {
-        "depth": trial.suggest_int("depth", 4, 9),
+        "depth": trial.suggest_int("depth", 4, 8),
         "learning_rate": trial.suggest_float("learning_rate", 0.02, 0.3, log=True),
         "l2_leaf_reg": trial.suggest_float("l2_leaf_reg", 0.3, 30.0, log=True),
         "random_strength": trial.suggest_float("random_strength", 0.1, 10.0, log=True),
@@ -190,8 +234,8 @@ class _BoosterModel:
         return self.booster.predict(X)
 
 
-def _lightgbm_tuner(X: pd.DataFrame, y: np.ndarray, n_trials: int, max_rounds: int, seed: int) -> Any:
-    """Optuna's own stepwise tuner of LightGBM (package optuna-integration), at the same number of trials at most."""
+def _lightgbm_tuner(X: pd.DataFrame, y: np.ndarray, limits: _Limits, seed: int) -> Found:
+    """Optuna's own stepwise tuner of LightGBM (package optuna-integration), within the same limits."""
     import lightgbm as lgb
     from optuna_integration.lightgbm import LightGBMTunerCV
 
@@ -201,17 +245,17 @@ def _lightgbm_tuner(X: pd.DataFrame, y: np.ndarray, n_trials: int, max_rounds: i
     }  # fmt: skip
     study = optuna.create_study(direction="minimize")
     tuner = LightGBMTunerCV(
-        params, lgb.Dataset(X, y), num_boost_round=max_rounds, nfold=FOLDS, stratified=True, seed=seed,
+        params, lgb.Dataset(X, y), num_boost_round=limits.max_rounds, nfold=FOLDS, stratified=True, seed=seed,
         callbacks=[lgb.early_stopping(PATIENCE, verbose=False)], study=study, show_progress_bar=False,
-        optuna_callbacks=[lambda study, trial: study.stop() if trial.number + 1 >= n_trials else None],
+        optuna_callbacks=[limits.stop_if_used_up],
     )  # fmt: skip
     tuner.run()
     found = lgb.cv(
-        tuner.best_params, lgb.Dataset(X, y), max_rounds, nfold=FOLDS, stratified=True, seed=seed,
+        tuner.best_params, lgb.Dataset(X, y), limits.max_rounds, nfold=FOLDS, stratified=True, seed=seed,
         callbacks=[lgb.early_stopping(PATIENCE, verbose=False)],
     )  # fmt: skip
     rounds = len(found["valid multi_logloss-mean"])
-    return _BoosterModel(lgb.train(tuner.best_params, lgb.Dataset(X, y), rounds))
+    return {"lightgbm-tuner": _BoosterModel(lgb.train(tuner.best_params, lgb.Dataset(X, y), rounds))}, len(study.trials)
 
 
 def _strings(X: pd.DataFrame) -> pd.DataFrame:
@@ -221,24 +265,27 @@ def _strings(X: pd.DataFrame) -> pd.DataFrame:
 
 
 def table(rows: list[dict[str, Any]]) -> None:
-    """Log loss and time by data set, and ours divided by each peer."""
+    """Log loss, trials and processor seconds by data set, and ours divided by each peer."""
     by_set: dict[str, dict[str, dict[str, Any]]] = {}
     for row in rows:
-        by_set.setdefault(row["data"], {})[row["peer"]] = row
-    peers = list(dict.fromkeys(row["peer"] for row in rows))
+        for who, loss in row["logloss"].items():
+            by_set.setdefault(row["data"], {})[who] = {**row, "loss": loss}
+    whos = list(dict.fromkeys(who for own in by_set.values() for who in own))
     cells = [
         [
             name,
-            *(f"{own[peer]['logloss']:.4f} ({own[peer]['seconds']:.0f} s)" if peer in own else "-" for peer in peers),
+            *(
+                f"{own[who]['loss']:.4f} ({own[who]['trials']}, {own[who]['seconds']:.0f} s)" if who in own else "-"
+                for who in whos
+            ),
         ]
         for name, own in by_set.items()
     ]
-    print_table(["data", *peers], cells)
-    for peer in peers:
-        pairs = [
-            (own["ours"], own[peer]) for own in by_set.values() if "ours" in own and peer in own and peer != "ours"
-        ]
-        if pairs:
-            losses = np.mean([np.log(mine["logloss"] / theirs["logloss"]) for mine, theirs in pairs])
-            times = np.mean([np.log(mine["seconds"] / theirs["seconds"]) for mine, theirs in pairs])
-            print(f"ours / {peer}: log loss {np.exp(losses):.3f}, time {np.exp(times):.2f}, over {len(pairs)} sets")
+    print_table(["data", *whos], cells)
+    for mine in ("ours", "ours, one model"):
+        for who in whos:
+            pairs = [(own[mine], own[who]) for own in by_set.values() if mine in own and who in own and mine != who]
+            if pairs:
+                losses = np.mean([np.log(one["loss"] / other["loss"]) for one, other in pairs])
+                times = np.mean([np.log(one["seconds"] / other["seconds"]) for one, other in pairs])
+                print(f"{mine} / {who}: log loss {np.exp(losses):.3f}, time {np.exp(times):.2f}, {len(pairs)} sets")

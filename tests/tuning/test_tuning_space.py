@@ -32,8 +32,15 @@ def test_ranges_are_those_of_the_documentation():
     assert space["learning_rate"] == FloatDistribution(0.02, 0.2, log=True)
 
 
-def test_with_many_classes_only_directional_trees_are_drawn():
-    assert default_space(13)["method"].choices == ("directional",)
+@pytest.mark.parametrize("engine", ["native", "lgbm", "xgb"])
+def test_with_many_classes_only_directional_trees_are_drawn(engine):
+    assert default_space(13, engine=engine)["method"].choices == ("directional",)
+
+
+@pytest.mark.parametrize("engine", ["lgbm", "xgb"])
+def test_methods_of_the_adapters(engine):
+    assert default_space(12, engine=engine)["method"].choices == ("directional", "abcrobustlogit")
+    assert default_space(2, engine=engine)["method"].choices == ("directional",)
 
 
 def test_warm_up_is_part_of_the_rounds():
@@ -117,9 +124,10 @@ def test_suggest_gives_arguments_of_the_estimator(engine):
         if "gap" in drawn[-1]:
             assert drawn[-1]["gap"] == trial.params["gap_plus_1"] - 1
         study.tell(trial, 0.0)
-    if engine == "native":
-        assert {one["method"] for one in drawn} == {"directional", "abcrobustlogit", "robustlogit"}
-        assert all(("search" in one) == (one["method"] == "abcrobustlogit") for one in drawn)
+    classic = {"robustlogit"} if engine == "native" else set()
+    assert {one["method"] for one in drawn} == {"directional", "abcrobustlogit", *classic}
+    assert all(("search" in one) == (one["method"] == "abcrobustlogit") for one in drawn)
+    assert all(("leaf_reg_lambda" in one) == (one["method"] == "directional") for one in drawn)
 
 
 def test_few_rows_are_split_more_often_and_stop_with_more_of_them():

@@ -225,6 +225,16 @@ def test_threads_share_a_study(data):
     assert len(finished(result)) == 8
 
 
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_callback_may_stop_the_study(data, n_jobs):
+    def stop(study, trial):  # noqa: ARG001
+        if len(study.trials) >= 3:
+            study.stop()
+
+    result = tune(*data, n_trials=50, callbacks=[stop], n_jobs=n_jobs, refit=False, **FAST)
+    assert 3 <= len(finished(result)) <= 5
+
+
 def test_timeout_begins_no_further_trial(data):
     result = tune(*data, n_trials=10_000, timeout=0.5, refit=False, **FAST)
     assert 1 <= len(result.trials) < 10_000

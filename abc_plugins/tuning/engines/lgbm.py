@@ -30,7 +30,7 @@ class LightGBMEngine(Engine):
     """`ABCLGBMClassifier`."""
 
     name = "lgbm"
-    not_tuned: Mapping[str, Any] = {"method": _DEFAULTS.get("method", "abcrobustlogit")}
+    not_tuned: Mapping[str, Any] = {"method": _DEFAULTS["method"]}
 
     def defaults(self, n_samples: int, space: Space) -> dict[str, Any]:  # noqa: ARG002
         """The estimator's own values; None, which stands for one that it does not tell, is left to the sampler."""

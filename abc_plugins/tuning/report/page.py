@@ -136,10 +136,10 @@ def _trials(study: Any, shares: Mapping[str, float]) -> str:
     records = trial_records(study)
     chosen = judge(study).chosen.number
     names = list(dict.fromkeys(key.removeprefix("params_") for one in records for key in one if "params_" in key))
-    first = [name for name in ("method", *shares) if name in names]
+    first = [name for name in (*shares, "method") if name in names]
     ordered = [*first, *(name for name in names if name not in first)]
     metric = study.user_attrs[PREFIX + "metric"]
-    rows = [_row(("trial", "", metric, "spread", *ordered, "rounds", "trees", "seconds", "state"), tag="th")]
+    rows = [_row(("trial", "", metric, *ordered, "spread", "rounds", "trees", "seconds", "state"), tag="th")]
     sign = -1.0 if maximizes(study) else 1.0
     best_first = sorted(
         records,
@@ -151,8 +151,9 @@ def _trials(study: Any, shares: Mapping[str, float]) -> str:
         cells = [
             record["number"],
             record["start"],
-            *((record["score"], record["spread"]) if is_complete else ("", "")),
+            record["score"] if is_complete else "",
             *(record.get(f"params_{name}") for name in ordered),
+            record["spread"] if is_complete else "",
             *(record[key] for key in ("rounds", "cost", "seconds")),
             state,
         ]

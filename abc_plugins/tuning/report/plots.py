@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from optuna.trial import TrialState
 
 from abc_plugins.tuning.result import base_class_rounds, pareto_front, trial_records
+from abc_plugins.tuning.space import to_parameters
 from abc_plugins.tuning.study.storage import DEFAULTS, PREFIX
 from abc_plugins.tuning.verdict import judge, maximizes
 
@@ -111,17 +113,20 @@ def _importances(shares: Mapping[str, float], n_used: int) -> Picture | None:
 
 
 def _slices(study: Any, by_importance: Sequence[str]) -> Picture | None:
-    records = [record for record in trial_records(study) if record["state"] == "complete"]
-    drawn = list(dict.fromkeys(key.removeprefix("params_") for record in records for key in record if "params_" in key))
-    ordered = [*by_importance, *(name for name in drawn if name not in by_importance)]
-    names = [name for name in ordered if len({record.get(f"params_{name}") for record in records} - {None}) > 1]
+    # What was drawn, not what the estimator was given: it says where the defaults are, too.
+    complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    drawn = {trial.number: to_parameters(trial.params) for trial in complete}
+    known = list(dict.fromkeys(name for values in drawn.values() for name in values))
+    ordered = [*by_importance, *(name for name in known if name not in by_importance)]
+    names = [name for name in ordered if len({values.get(name) for values in drawn.values()} - {None}) > 1]
     if not names:
         return None
     names = names[:_MAX_SLICES]
     columns = min(2, len(names))
     figure, grid = _axes(_WIDTH, 2.7 * -(-len(names) // columns), -(-len(names) // columns), columns)
     for axes, name in zip(np.ravel(grid), names, strict=False):
-        _slice(axes, study, records, name)
+        values = {number: own[name] for number, own in drawn.items() if name in own}
+        _slice(axes, study, {trial.number: trial.values[0] for trial in complete}, name, values)
     for axes in np.ravel(grid)[len(names) :]:
         axes.set_visible(False)
     figure.tight_layout()
@@ -129,19 +134,19 @@ def _slices(study: Any, by_importance: Sequence[str]) -> Picture | None:
     return Picture("Parameters one by one", text, _png(figure))
 
 
-def _slice(axes: Any, study: Any, records: Sequence[dict[str, Any]], name: str) -> None:
-    having = [record for record in records if f"params_{name}" in record]
-    values = [record[f"params_{name}"] for record in having]
-    is_text = any(isinstance(value, str) for value in values)
-    shown = [str(value) for value in values] if is_text else values
-    axes.scatter(shown, [record["score"] for record in having], s=20, color=_BLUE, alpha=0.75)
+def _slice(axes: Any, study: Any, scores: Mapping[int, float], name: str, values: Mapping[int, Any]) -> None:
+    """Scores by the value of one parameter; both are given by the number of the trial."""
+    is_text = any(isinstance(value, str) for value in values.values())
+    shown = {number: str(value) if is_text else value for number, value in values.items()}
+    axes.scatter(list(shown.values()), [scores[number] for number in shown], s=20, color=_BLUE, alpha=0.75)
     chosen = judge(study).chosen.number
-    for value, record in zip(shown, having, strict=True):
-        if record["number"] == chosen:
-            axes.scatter([value], [record["score"]], s=110, color=_RED, marker="*", zorder=3)
-    if not is_text:
-        _ticks(axes, values, name)
-    _limit(axes, [record["score"] for record in records], maximizes(study))
+    if chosen in shown:
+        axes.scatter([shown[chosen]], [scores[chosen]], s=110, color=_RED, marker="*", zorder=3)
+    if is_text:
+        axes.margins(x=0.3)
+    else:
+        _ticks(axes, list(values.values()), name)
+    _limit(axes, list(scores.values()), maximizes(study))
     axes.set_xlabel(name)
     axes.set_ylabel(_metric(study))
 
@@ -210,8 +215,7 @@ def _limit(axes: Any, scores: Sequence[float], maximize: bool) -> None:
     good = np.quantile(scores, 0.25 if maximize else 0.75)
     best = max(scores) if maximize else min(scores)
     reach = 2.0 * abs(good - best) or 0.1 * abs(best) or 0.01
-    worst = min(scores) if maximize else max(scores)
-    edge = max(worst, good - reach) if maximize else min(worst, good + reach)
+    edge = min(s for s in scores if s >= good - reach) if maximize else max(s for s in scores if s <= good + reach)
     margin = 0.15 * (abs(edge - best) or reach)
     axes.set_ylim(min(best, edge) - margin, max(best, edge) + margin)
 
