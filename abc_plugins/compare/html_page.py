@@ -56,7 +56,7 @@ def paragraphs(lines: Sequence[str], kind: str = "note") -> list[str]:
 
 def list_of(lines: Sequence[str]) -> str:
     """Sentences that matter."""
-    return '<ul class="lead">' + "".join(f"<li>{html.escape(line)}</li>" for line in lines) + "</ul>"
+    return '<ul class="lead">' + "".join(f"<li>{_joined(line)}</li>" for line in lines) + "</ul>"
 
 
 def table(header: Sequence[str], rows: Sequence[tuple[Sequence[str], Collection[int], bool]]) -> str:
@@ -67,10 +67,16 @@ def table(header: Sequence[str], rows: Sequence[tuple[Sequence[str], Collection[
 
 def _row(texts: Sequence[str], *, tag: str = "td", best: Collection[int] = (), ours: bool = False) -> str:
     made = [
-        f"<{tag}{' class=best' if index in best else ''}>{html.escape(text)}</{tag}>"
-        for index, text in enumerate(texts)
+        f"<{tag}{' class=best' if index in best else ''}>{_joined(text)}</{tag}>" for index, text in enumerate(texts)
     ]
     return f"<tr{' class=ours' if ours else ''}>{''.join(made)}</tr>"
+
+
+def _joined(text: str) -> str:
+    """Text in which no line ends before a mark, or within an equation."""
+    for loose in (" *", " = ", " < "):
+        text = text.replace(loose, loose.replace(" ", "\N{NO-BREAK SPACE}"))
+    return html.escape(text)
 
 
 def lowest(rows: Sequence[dict[str, Any]], columns: dict[int, str]) -> list[set[int]]:

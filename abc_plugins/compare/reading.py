@@ -19,8 +19,10 @@ _SECONDS_PER_DAY = 86400.0
 
 def find_dataset(options: argparse.Namespace) -> Dataset:
     """Find a data set by name, or read it from a file."""
-    if options.data in names() or not Path(options.data).exists():
+    if options.data in names():
         return load(options.data, download=True)
+    if not Path(options.data).exists():
+        raise ValueError(f"data must be a file or one of {', '.join(names())}; there is no file {options.data!r}.")
     if options.target is None:
         raise ValueError(f"--target must name the column of the labels of {options.data}.")
     return read_dataset(

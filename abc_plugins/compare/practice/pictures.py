@@ -33,8 +33,9 @@ def draw_all(runs: Runs, contenders: Sequence[Contender], table: Runs, folder: P
         Sketch(
             "curves",
             "What training time buys",
-            "Log loss of the validation rows at the best round so far: mean of the splits, in a band from the lowest "
-            "to the highest. A line ends where training stopped. Seconds are spread evenly over the rounds of a fit.",
+            "Log loss of the validation rows at the best round so far: mean of the splits, in a band of a standard "
+            "error to both sides. A line ends where training stopped. Seconds are spread evenly over the rounds of a "
+            "fit.",
             lambda figure, narrow: _curves(figure, runs, contenders, narrow),
         ),
         Sketch(
@@ -85,7 +86,8 @@ def _interesting_part(axes: Any, values: Sequence[float]) -> None:
     axes.set_xlim(low - margin, high + 3 * margin)
     for position, value in enumerate(values):
         if value > limit:
-            axes.annotate(f"{value:.3g} →", (1, position), xycoords=axes.get_yaxis_transform(), ha="right", va="center")
+            place = {"xycoords": axes.get_yaxis_transform(), "xytext": (-4, 0), "textcoords": "offset points"}
+            axes.annotate(f"{value:.3g} →", (1, position), **place, ha="right", va="center")
 
 
 def _curves(figure: Any, runs: Runs, contenders: Sequence[Contender], narrow: bool) -> bool:
@@ -98,15 +100,16 @@ def _curves(figure: Any, runs: Runs, contenders: Sequence[Contender], narrow: bo
             continue
         seconds, curves = _on_grid(own)
         line = line_of(contender.key)
-        axes.plot(seconds, curves.mean(axis=0), label=contender.title, **line)
-        axes.fill_between(seconds, curves.min(axis=0), curves.max(axis=0), color=line["color"], alpha=0.12, linewidth=0)
-        ends.append(curves[:, -1])
+        mean, low, high = _band(curves)
+        axes.plot(seconds, mean, label=contender.title, **line)
+        axes.fill_between(seconds, low, high, color=line["color"], alpha=0.12, linewidth=0)
+        ends.append((mean[-1], low[-1], high[-1]))
     if not ends:
         return False
-    lowest, typical = float(np.min(ends)), float(np.median([end.mean() for end in ends]))
+    means, lows, highs = np.transpose(ends)
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_ylim(0.93 * lowest, max(3.0 * typical, 1.1 * max(float(end.max()) for end in ends)))
+    axes.set_ylim(0.93 * lows.min(), max(2.5 * np.median(means), 1.1 * highs.max()))
     begin, end = _in_sight(axes)
     axes.set_xlim(0.9 * begin, 1.1 * end)
     plain_ticks(axes.xaxis, (1, 2, 5) if end < (30 if narrow else 300) * begin else (1,))
@@ -116,6 +119,13 @@ def _curves(figure: Any, runs: Runs, contenders: Sequence[Contender], narrow: bo
     axes.grid(alpha=0.25, which="both")
     legend(figure, narrow=narrow)
     return True
+
+
+def _band(curves: Floats) -> tuple[Floats, Floats, Floats]:
+    """Mean of the curves, and a standard error below and above it; what is below 0 cannot be drawn."""
+    mean = curves.mean(axis=0)
+    error = curves.std(axis=0, ddof=1) / np.sqrt(len(curves)) if len(curves) > 1 else np.zeros_like(mean)
+    return mean, np.maximum(mean - error, curves.min(axis=0)), mean + error
 
 
 def _in_sight(axes: Any) -> tuple[float, float]:

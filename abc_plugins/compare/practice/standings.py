@@ -136,7 +136,7 @@ def _outcome(duel: dict[str, Any], value: str, name: str, splits: int) -> str:
     if p_value < CERTAIN:
         return f"{claim}; this is beyond chance (p {_relation(p_value)})."
     rivals = f"between ABCBoostClassifier and {title}, the best of the others"
-    return f"{name} is too close to call {rivals} ({amount}, p {_relation(p_value)})."
+    return f"{name} is too close to call {rivals} (ours has {amount}, p {_relation(p_value)})."
 
 
 def _relation(p_value: float) -> str:
