@@ -46,9 +46,11 @@ def main() -> None:
             command.add_argument("--earlier", type=Path, metavar="FILE", help="take the peers' figures of this file")
             command.add_argument("--redo-limited", action="store_true", help="redo what a limit of rounds stopped")
             command.add_argument("--check", type=Path, metavar="FILE", help="compare with the figures of this file")
+        if name == "sizes":
+            command.add_argument("--largest", type=int, metavar="ROWS", help="only cuts of at most so many rows")
         if name == "tuned":
             command.add_argument("--trials", type=int, default=20)
-            command.add_argument("--limit", type=float, default=600.0, help="seconds of processor time of a search")
+            command.add_argument("--limit", type=float, default=60.0, help="seconds of processor time of a search")
     command = commands.add_parser("report")
     command.add_argument("files", nargs="+", type=Path)
     command.add_argument("--draw", type=Path, metavar="FILE", help="draw the picture of the first league")
@@ -101,7 +103,7 @@ def run_tuned(arguments: argparse.Namespace) -> None:
 
 def run_sizes(arguments: argparse.Namespace) -> None:
     """Run the third league."""
-    todo = list(sizes.cells(arguments.seeds, arguments.contenders))
+    todo = list(sizes.cells(arguments.seeds, arguments.contenders, arguments.largest))
     if arguments.redo:
         _drop(arguments.out, todo, sizes.NAMES)
     run_cells(todo, sizes.run_cell, arguments.out, sizes.NAMES, arguments.jobs)

@@ -17,6 +17,8 @@ SETS = (
 )  # fmt: skip
 SEEDS = (0, 1, 2)
 PEERS = ("lightgbm", "xgboost", "catboost", "chimeraboost")
+FORMER = "abc-plugins 0.1.0"
+"""Fast ABC-Boost, which was the default then: its figures are taken, it is not fitted again."""
 CONTENDERS = ("directional", *PEERS)
 ROUNDS = 4000
 NAMES = ("data", "seed", "which")
@@ -95,7 +97,7 @@ def warm_up(which: str, table: Any, parts: Any) -> None:
 
 
 def earlier_results(path: Path) -> list[dict[str, Any]]:
-    """Figures that an earlier run of the protocol left, of the peers, whose code has not changed.
+    """Figures that an earlier run of the protocol left: of the peers, whose code has not changed, and of 0.1.0.
 
     Fits that the limit of 1,000 rounds stopped are marked.
     """
@@ -103,7 +105,7 @@ def earlier_results(path: Path) -> list[dict[str, Any]]:
     for line in path.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         row["data"], row["which"] = (_RENAMED.get(row[name], row[name]) for name in ("data", "which"))
-        if row["which"] in PEERS and row["data"] in SETS:
+        if row["which"] in (*PEERS, FORMER) and row["data"] in SETS:
             at_limit = row["which"] != "chimeraboost" and row["it"] >= _EARLIER_LIMIT - _NEAR
             found.append({"at_limit": at_limit, **row, "summary": f"log loss {row['ll']:.4f}, from {path.name}"})
     return found

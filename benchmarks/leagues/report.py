@@ -12,7 +12,7 @@ import numpy as np
 from common import print_table
 from scipy import stats
 
-from leagues.practice import by_set, mean_of
+from leagues.practice import FORMER, by_set, mean_of
 
 TITLES = {
     "directional": "ABCBoostClassifier",
@@ -26,9 +26,10 @@ TITLES = {
     "xgboost-vector": "XGBoost, vector leaves",
     "histgb": "HistGB",
     "forest": "random forest",
+    FORMER: "ours, 0.1.0",
 }
 OURS = "directional"
-LIMITED = "†"
+LIMITED, FEWER = "†", "‡"
 NEXT_TO_NONE = 0.005
 """A log loss below is next to none: a ratio of such is left out of the means."""
 
@@ -46,7 +47,7 @@ def make_blocks(rows: Rows) -> dict[str, str]:
     blocks = {}
     for name, part, show in (
         ("practice", practice, print_practice),
-        ("means", practice, print_means),
+        ("means", practice, lambda part: print_means(part, tuned)),
         ("tuned", tuned, print_tuned),
         ("sizes", sizes, print_sizes),
     ):
@@ -86,13 +87,15 @@ def print_practice(rows: Rows) -> None:
     print("\nTest error in % / log loss, means over the seeds; bold: the lowest log loss.")
     if any(row.get("at_limit") for row in rows):
         print(f"{LIMITED} stopped by the limit of rounds on some seed.")
+    if any(len(seeds) < len(fits[OURS]) for fits in found.values() for seeds in fits.values() if OURS in fits):
+        print(f"{FEWER} fewer seeds than ours: compared with ours on these.")
 
 
-def print_means(rows: Rows) -> None:
-    """How ours compares with each other contender, over all data sets."""
-    found = by_set(rows)
-    header = ["ours against", "log loss", "test error", "sets with the lower log loss", "p", "training time"]
-    lines = [_against(found, key) for key in _contenders(rows) if key != OURS]
+def print_means(rows: Rows, tuned: Rows = ()) -> None:
+    """How ours compares with each other contender, over all data sets, and if all are tuned."""
+    found, searched = by_set(rows), by_set(tuned)
+    header = ["ours against", "log loss", "test error", "sets with the lower log loss", "p", "log loss, all tuned"]
+    lines = [_against(found, searched, key) for key in _contenders(rows) if key != OURS]
     print_table(header, [line for line in lines if line])
     print(
         "\nOurs divided by the other, geometric means over the data sets that both have; below 1 is better. Sets whose"
@@ -105,19 +108,23 @@ def _named(name: str, fits: dict[str, dict[int, dict[str, Any]]]) -> str:
     return f"{name} ({one['K']})"
 
 
-def _best(fits: dict[str, dict[int, dict[str, Any]]]) -> str | None:
-    """The contender with the lowest log loss among those that have the most seeds."""
-    most = max(len(seeds) for seeds in fits.values())
-    means = {key: mean_of(seeds, "ll", list(seeds)) for key, seeds in fits.items() if len(seeds) == most}
-    return min(means, key=lambda key: means[key])
+def _best(fits: dict[str, dict[int, dict[str, Any]]]) -> str:
+    """The contender with the lowest log loss, each compared with ours on the seeds that it has."""
+    leads = {
+        key: mean_of(seeds, "ll", common) - mean_of(fits[OURS], "ll", common)
+        for key, seeds in fits.items()
+        if (common := sorted(set(seeds) & set(fits.get(OURS, {}))))
+    }
+    return min(leads, key=lambda key: leads[key], default="")
 
 
-def _cell(fits: dict[str, dict[int, dict[str, Any]]], key: str, best: str | None) -> str:
+def _cell(fits: dict[str, dict[int, dict[str, Any]]], key: str, best: str) -> str:
     if key not in fits:
         return "-"
     seeds = list(fits[key])
     text = f"{100 * mean_of(fits[key], 'err', seeds):.2f} / {mean_of(fits[key], 'll', seeds):.4f}"
     mark = LIMITED if any(fit.get("at_limit") for fit in fits[key].values()) else ""
+    mark += FEWER if len(seeds) < len(fits.get(OURS, {})) else ""
     return (f"**{text}**" if key == best else text) + mark
 
 
@@ -126,8 +133,6 @@ def ratios(found: dict[str, Any], key: str, value: str) -> dict[str, float]:
     shares = {}
     for name, fits in found.items():
         seeds = sorted(set(fits.get(OURS, {})) & set(fits.get(key, {})))
-        if value == "s":  # times of another machine, or of another hour, tell nothing
-            seeds = [seed for seed in seeds if all("versions" in fits[one][seed] for one in (OURS, key))]
         if not seeds:
             continue
         losses = [mean_of(fits[one], "ll", seeds) for one in (OURS, key)]
@@ -137,8 +142,9 @@ def ratios(found: dict[str, Any], key: str, value: str) -> dict[str, float]:
     return shares
 
 
-def _against(found: dict[str, Any], key: str) -> list[str] | None:
-    losses, errors, seconds = (ratios(found, key, value) for value in ("ll", "err", "s"))
+def _against(found: dict[str, Any], searched: dict[str, Any], key: str) -> list[str] | None:
+    losses, errors = (ratios(found, key, value) for value in ("ll", "err"))
+    tuned = ratios(searched, key, "ll")
     if not losses:
         return None
     logs = np.log(list(losses.values()))
@@ -149,7 +155,7 @@ def _against(found: dict[str, Any], key: str) -> list[str] | None:
         f"{_mean(errors.values()):.2f}",
         f"{int((logs < 0).sum())} of {logs.size}",
         f"{p_value:.2g}",
-        f"{_mean(seconds.values()):.2f}" if seconds else "-",
+        f"{_mean(tuned.values()):.2f}" if tuned else "-",
     ]
 
 
@@ -166,7 +172,7 @@ def draw_practice(rows: Rows, path: Path) -> None:
     from abc_plugins.compare.style import line_of
 
     found = by_set(rows)
-    peers = [key for key in _contenders(rows) if key not in (OURS, "pairs", "abc-lightgbm", "abc-xgboost")]
+    peers = [key for key in _contenders(rows) if key not in (OURS, "pairs", "abc-lightgbm", "abc-xgboost", FORMER)]
     shares = {key: {name: 1 / ratio for name, ratio in ratios(found, key, "ll").items()} for key in peers}
     names = [name for name in found if any(name in shares[key] for key in peers)]
     names.sort(key=lambda name: _mean(shares[key][name] for key in peers if name in shares[key]))
@@ -244,21 +250,40 @@ def _tuned_against(found: dict[str, Any], key: str) -> list[str] | None:
 def print_sizes(rows: Rows) -> None:
     """How the lead depends on the training rows, and on the number of classes."""
     others = [key for key in _contenders(rows) if key != OURS]
-    print("Log loss of ours divided by the other's, geometric means over the seeds.\n")
-    by_rows = [row for row in rows if row["classes"] is None]
-    by_classes = [row for row in rows if row["classes"] is not None]
-    for part, value, title in ((by_rows, "rows", "training rows"), (by_classes, "classes", "classes")):
+    for part, title in (
+        ([row for row in rows if row["classes"] is None], "All classes, fewer rows"),
+        ([row for row in rows if row["classes"] is not None], "Fewer classes, as many rows for each"),
+    ):
         if part:
-            names = list(dict.fromkeys(row["data"] for row in part))
-            lines = [
-                [f"{size:,}", *(_size_cell(part, name, size, value, key) for name in names for key in others)]
-                for size in sorted({row[value] for row in part})
-            ]
-            print_table([title, *(f"{name}: {TITLES[key]}" for name in names for key in others)], lines)
+            print(f"{title}:\n")
+            print_table(
+                ["data", "classes", "training rows", "for each class", *(TITLES[key] for key in others)],
+                [_size_line(part, cut, others) for cut in sorted({(row["data"], row["rows"]) for row in part})],
+            )
             print()
+    print(
+        "Log loss of ours divided by the other's; below 1 is better. Geometric means over the seeds, whose number is in"
+    )
+    print("brackets if it is not one. Training rows include the fifth that stops the training.")
 
 
-def _size_cell(rows: Rows, name: str, size: int, value: str, key: str) -> str:
-    found = {(row["which"], row["seed"]): row["ll"] for row in rows if row["data"] == name and row[value] == size}
+def _size_line(rows: Rows, cut: tuple[str, int], others: Sequence[str]) -> list[str]:
+    part = [row for row in rows if (row["data"], row["rows"]) == cut]
+    n_classes = part[0]["K"]
+    return [
+        cut[0],
+        str(n_classes),
+        f"{cut[1]:,}",
+        f"{cut[1] / n_classes:.0f}",
+        *(_size_cell(part, key) for key in others),
+    ]
+
+
+def _size_cell(rows: Rows, key: str) -> str:
+    found = {(row["which"], row["seed"]): row["ll"] for row in rows}
     seeds = [seed for which, seed in found if which == key and (OURS, seed) in found]
-    return f"{_mean(found[OURS, seed] / found[key, seed] for seed in seeds):.2f}" if seeds else "-"
+    if not seeds:
+        return "-"
+    return f"{_mean(found[OURS, seed] / found[key, seed] for seed in seeds):.2f}" + (
+        f" ({len(seeds)})" if len(seeds) > 1 else ""
+    )

@@ -11,7 +11,7 @@ import numpy as np
 
 from leagues.practice import ROUNDS, scored, table_of, warm_up
 
-CONTENDERS = ("directional", "lightgbm", "xgboost")
+CONTENDERS = ("directional", "lightgbm", "xgboost", "catboost")
 NAMES = ("data", "seed", "which", "rows", "classes")
 ROWS = {
     "letter": (250, 500, 1000, 2000, 4000, 8000),
@@ -25,12 +25,12 @@ CLASSES = {"letter": (3, 6, 13, 26), "isolet1560": (3, 6, 13, 26)}
 ROWS_PER_CLASS = 30
 
 
-def cells(seeds: Sequence[int], contenders: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """All fits, small ones first."""
+def cells(seeds: Sequence[int], contenders: Sequence[str], largest: int | None = None) -> Iterator[dict[str, Any]]:
+    """All fits of at most `largest` training rows, small ones first."""
     cuts = [(name, rows, None) for name, sizes in ROWS.items() for rows in sizes]
     cuts += [(name, ROWS_PER_CLASS * n, n) for name, numbers in CLASSES.items() for n in numbers]
     for data, rows, classes in sorted(cuts, key=lambda cut: (cut[1], cut[0])):
-        for seed in seeds:
+        for seed in seeds if largest is None or rows <= largest else ():
             for which in contenders:
                 yield {"data": data, "seed": seed, "which": which, "rows": rows, "classes": classes}
 

@@ -120,6 +120,40 @@ def test_the_league_fits_and_reports(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 
 @pytest.mark.usefixtures("iris_for_all")
+@pytest.mark.parametrize("which", tuned.CONTENDERS)
+def test_every_space_is_accepted_and_searched(monkeypatch: pytest.MonkeyPatch, which: str) -> None:
+    pytest.importorskip("optuna")
+    if which != "directional":
+        pytest.importorskip(which)
+    monkeypatch.setattr(tuned, "ROUNDS", 3)
+    row = tuned.run_cell(next(tuned.cells(["vowel"], [0], [which], 8, 1000.0)))
+    assert row["done"] == 8
+    assert "learning_rate" in row["params"]  # three rounds of any other shrinkage are better than of the default
+
+
+def test_a_contender_of_fewer_seeds_is_compared_on_these() -> None:
+    fits = [
+        *(("directional", 0, 0.1), ("directional", 1, 0.5), ("catboost", 1, 0.4)),
+        *(("lightgbm", 0, 0.2), ("lightgbm", 1, 0.5)),
+    ]
+    rows = [
+        {"data": "letter", "K": 26, "seed": seed, "which": which, "err": 0.1, "ll": loss} for which, seed, loss in fits
+    ]
+    blocks = report.make_blocks(rows)
+    assert "| 10.00 / 0.3000     | 10.00 / 0.3500 | **10.00 / 0.4000**‡ |" in blocks["practice"]
+    assert "fewer seeds than ours" in blocks["practice"]
+    assert "| CatBoost     | **1.25** |" in blocks["means"]
+    assert "fewer seeds" not in report.make_blocks(rows[:2] + rows[3:])["practice"]
+
+
+def test_sizes_are_reported_by_rows_per_class() -> None:
+    cut = {"data": "letter", "K": 26, "rows": 520, "classes": None, "err": 0.1}
+    rows = [{**cut, "which": "directional", "seed": seed, "ll": 0.1} for seed in (0, 1)]
+    rows += [{**cut, "which": "lightgbm", "seed": seed, "ll": 0.1 * 2 ** (1 + 2 * seed)} for seed in (0, 1)]
+    assert "| letter | 26      | 520           | 20             | 0.25 (2) |" in report.make_blocks(rows)["sizes"]
+
+
+@pytest.mark.usefixtures("iris_for_all")
 def test_a_search_keeps_the_trial_with_the_lowest_validation_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("lightgbm")
     pytest.importorskip("optuna")
@@ -141,11 +175,11 @@ def test_a_search_keeps_the_trial_with_the_lowest_validation_loss(monkeypatch: p
 def test_cut_sets_have_the_rows_and_classes_asked_for() -> None:
     pytest.importorskip("lightgbm")
     cell = {"data": "vowel", "seed": 0, "which": "lightgbm", "rows": 40, "classes": 2}
-    row = sizes.run_cell(cell)
-    assert (row["n"], row["K"]) == (32, 2)
-    assert sorted(cell["rows"] for cell in sizes.cells([0], ["lightgbm"])) == [
-        cell["rows"] for cell in sizes.cells([0], ["lightgbm"])
-    ]
+    fit = sizes.run_cell(cell)
+    assert (fit["n"], fit["K"]) == (32, 2)
+    rows = [cell["rows"] for cell in sizes.cells([0], ["lightgbm"])]
+    assert rows == sorted(rows)
+    assert [cell["rows"] for cell in sizes.cells([0], ["lightgbm"], 500)] == [size for size in rows if size <= 500]
 
 
 def test_earlier_figures_are_taken_marked_and_checked(tmp_path: Path) -> None:
@@ -153,6 +187,7 @@ def test_earlier_figures_are_taken_marked_and_checked(tmp_path: Path) -> None:
     found = [
         {"data": "gas_drift_8batches", "seed": 0, "which": "catboost", "K": 6, "err": 0.01, "ll": 0.04, "it": 999},
         {"data": "letter", "seed": 0, "which": "lightgbm", "K": 26, "err": 0.07, "ll": 0.24, "s": 1.0, "it": 80},
+        {"data": "letter", "seed": 0, "which": "abc-plugins 0.1.0", "K": 26, "err": 0.06, "ll": 0.2, "it": 80},
         {"data": "letter", "seed": 0, "which": "prototype", "K": 26, "err": 0.05, "ll": 0.16, "s": 1.0, "it": 80},
     ]  # fmt: skip
     path.write_text("".join(json.dumps(row) + "\n" for row in found))
@@ -160,6 +195,7 @@ def test_earlier_figures_are_taken_marked_and_checked(tmp_path: Path) -> None:
     assert [(row["data"], row["which"], row["at_limit"]) for row in rows] == [
         ("gas_drift", "catboost", True),
         ("letter", "lightgbm", False),
+        ("letter", "abc-plugins 0.1.0", False),
     ]
     own = [{**rows[1], "ll": 0.2400001, "versions": {}}, {**rows[0], "ll": 0.05, "versions": {}}]
     lines = practice.check_earlier(own, rows)
