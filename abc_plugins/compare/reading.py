@@ -9,7 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from abc_plugins.commands.shared import csv_format
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
+from abc_plugins.core.runtime.checks import fail
+from abc_plugins.data.csvfiles import CsvFormat
 from abc_plugins.data.datasets import Dataset, load, names
 from abc_plugins.data.tablefiles import read_table
 
@@ -26,33 +29,57 @@ def find_dataset(options: argparse.Namespace) -> Dataset:
     if options.target is None:
         raise ValueError(f"--target must name the column of the labels of {options.data}.")
     return read_dataset(
-        options.data, options.target, drop=options.drop, delimiter=options.delimiter, encoding=options.encoding
+        options.data,
+        options.target,
+        categorical=options.categorical_features,
+        drop=options.drop,
+        form=csv_format(options),
     )
 
 
 def read_dataset(
-    path: str, target: str, *, drop: Sequence[str] = (), delimiter: str | None = None, encoding: str = "utf-8"
+    path: str,
+    target: str,
+    *,
+    categorical: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    form: CsvFormat | None = None,
 ) -> Dataset:
-    """Read a file: text becomes categories, dates become days, and text that hardly repeats is left out."""
+    """Read a file: text becomes categories, dates become days, and text that hardly repeats is left out.
+
+    Parameters
+    ----------
+    path, target, drop : see `read_table`
+    categorical : sequence of str
+        Columns of a CSV file that are categories whatever they look like.
+    form : CsvFormat, optional
+    """
+    form = form or CsvFormat()
     data = read_table(
         path,
         target=target,
         drop=drop,
-        delimiter=delimiter,
-        encoding=encoding,
+        delimiter=form.delimiter,
+        encoding=form.encoding,
+        missing=form.missing,
+        decimal=form.decimal,
         categorical="from_dtype",
+        text=categorical,
         dates_as_text=True,
     )
     features = data.features
     if data.labels is None or features.names is None:
         raise ValueError(f"{path} has no column names.")
+    for name in categorical:
+        if name not in features.names:
+            fail("categorical_features", name, f"columns of {path} that are features")
     values = features.array.copy()
     levels = features.levels or [None] * len(features.names)
-    categorical, dates, unused = [], [], []
+    categories, dates, unused = [], [], []
     for index, (name, texts) in enumerate(zip(features.names, levels, strict=True)):
         if texts is None:
             continue
-        days = _days(texts)
+        days = None if name in categorical else _days(texts)
         known = ~np.isnan(values[:, index])
         if days is not None:
             values[known, index] = days[values[known, index].astype(np.int64)]
@@ -60,7 +87,7 @@ def read_dataset(
         elif texts.size > max(known.sum() / 2, 1):
             unused.append(name)
         else:
-            categorical.append(name)
+            categories.append(name)
     kept = [index for index, name in enumerate(features.names) if name not in unused]
     if not kept:
         raise ValueError(f"{path} has no columns left for features: in all of them hardly any text repeats.")
@@ -71,7 +98,7 @@ def read_dataset(
         values[:, kept],
         data.labels,
         [features.names[index] for index in kept],
-        categorical=tuple(categorical),
+        categorical=tuple(categories),
         note="; ".join(notes),
     )
 

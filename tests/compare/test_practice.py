@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +24,7 @@ from abc_plugins.compare.practice.fitting import CALIBRATION_EDGES, calibration,
 from abc_plugins.compare.practice.table import Sample, make_sample, make_table, split_rows
 from abc_plugins.compare.practice.training import Trained
 from abc_plugins.compare.practice.views import as_few_codes, as_one_hot, as_text
-from abc_plugins.compare.practice.warming import warm_up
-from abc_plugins.compare.reading import read_dataset
+from abc_plugins.compare.practice.warming import _compiled_beside, warm_up
 from abc_plugins.data.datasets import Dataset
 
 INSTALLED = [contender for contender in contenders() if contender.is_installed]
@@ -233,7 +231,25 @@ def test_a_second_process_compiles_what_the_first_would_have_to(monkeypatch: pyt
         warm_up([trace("directional"), trace("pairs"), trace("forest")], sample, X_test)
         assert len(started) == processes
     assert used == ["directional", "forest", "pairs"] * 2
-    assert started == [["-m", "abc_plugins.compare.practice.warming"]]
+    assert started == [["-P", "-m", "abc_plugins.compare.practice.warming"]]
+
+
+def test_the_second_process_imports_the_modules_of_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not a copy in the working folder, such as a clone: its kernels would go to another cache."""
+    (tmp_path / "abc_plugins").mkdir()
+    (tmp_path / "abc_plugins" / "__init__.py").write_text("raise RuntimeError('a copy was imported')")
+    monkeypatch.chdir(tmp_path)
+    ended: list[int] = []
+
+    class Process(subprocess.Popen):  # type: ignore[type-arg]
+        def __exit__(self, *raised: object) -> None:
+            super().__exit__(*raised)  # type: ignore[arg-type]
+            ended.append(self.returncode)
+
+    monkeypatch.setattr("abc_plugins.compare.practice.warming.subprocess.Popen", Process)
+    with _compiled_beside(["forest"], *make_small_sample(rounds=2)[:2]):
+        pass
+    assert ended == [0]
 
 
 def test_calibration_counts_probabilities_and_hits() -> None:
@@ -315,80 +331,7 @@ def test_a_difference_without_spread_is_not_tested() -> None:
     assert corrected_t_test(np.zeros(3), 1.0) == 1.0
 
 
-# ------------------------------------------------------------------------------------------------ files
-
-
-MESSY = """size,colour,when,seen,name,mixed,kind
-1.5,red,2024-01-05,05.01.2024,anna,1,x
-,blue,2024-02-01,01.02.2024,ben,a,y
-2.5,,2024-03-09,,carl,,z
-"""
-
-
-def write_messy(path: Path, repeats: int = 30) -> None:
-    header, *rows = MESSY.strip().split("\n")
-    lines = [row.replace(name, f"{name}{i}") for i in range(repeats) for row, name in zip(rows, ("anna", "ben", "carl"), strict=True)]  # fmt: skip  # noqa: E501
-    path.write_text("\n".join([header, *lines]) + "\n")
-
-
-@pytest.mark.parametrize("with_arrow", [True, False])
-def test_text_and_dates_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_arrow: bool) -> None:
-    if not with_arrow:
-        monkeypatch.setattr("abc_plugins.data.tablefiles.find_spec", lambda _: None)
-    else:
-        pytest.importorskip("pyarrow")
-    write_messy(tmp_path / "messy.csv")
-    data = read_dataset(str(tmp_path / "messy.csv"), "kind")
-    assert data.feature_names == ["size", "colour", "when", "seen", "mixed"]
-    assert data.categorical == ("colour", "mixed")
-    assert data.note == "dates counted in days: when, seen; left out, since hardly any text in it repeats: name"
-    days = [19727.0, 19754.0, 19791.0]  # since 1970
-    np.testing.assert_array_equal(data.X[:3, 2], days)
-    np.testing.assert_array_equal(data.X[:3, 3], [*days[:2], np.nan])
-    np.testing.assert_array_equal(data.X[:3, 0], [1.5, np.nan, 2.5])
-    assert np.isnan(data.X[2, [1, 4]]).all()
-
-
-class Page(HTMLParser):
-    """Collects what a page loads, and its text."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sources: list[str] = []
-        self.texts: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self.sources += [value for name, value in attrs if name in ("src", "href", "data", "srcset")]
-        assert tag not in ("script", "link", "iframe")
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data.strip())
-
-
-def test_the_command_on_a_messy_file(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("matplotlib")
-    monkeypatch.chdir(tmp_path)
-    write_messy(tmp_path / "messy.csv")
-    options = ["compare", "messy.csv", "--target", "kind", "--splits", "2", "--rounds", "4", "--quiet"]
-    assert cli.main(options) == 0
-    first = capsys.readouterr()
-    assert "5 features (2 of them categories), 3 classes; 2 random splits, 1 thread" in first.out
-    assert "left out, since hardly any text in it repeats: name" in first.out
-    results = json.loads(Path("compare-messy/results.json").read_text())
-    assert {row["contender"] for row in results["table"]} == {contender.key for contender in INSTALLED}
-    page = Page()
-    page.feed(Path("compare-messy/index.html").read_text())
-    assert len(page.sources) in (4, 6)  # a wide and a narrow version each; all may be too good for calibration
-    assert all(source.startswith("data:image/svg+xml;base64,") for source in page.sources)
-    for row in results["table"]:
-        assert any(row["title"] in text for text in page.texts)
-    assert all(sentence in page.texts for sentence in results["verdict"])
-    assert cli.main(options) == 0  # nothing is fitted again
-    assert capsys.readouterr().out == first.out
-    assert cli.main([*options, "--max-train", "60"]) == 1
-    assert "settings.max_train is 8000 there and 60 here" in capsys.readouterr().err
+# ------------------------------------------------------------------------------------------------ the command
 
 
 def test_contenders_that_are_missing_are_named(

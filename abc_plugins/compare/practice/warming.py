@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -44,17 +45,19 @@ def warm_up(contenders: Sequence[Contender], sample: Sample, X_test: Floats) -> 
 def _compiled_beside(keys: Sequence[str], sample: Sample, X_test: Floats) -> Iterator[None]:
     """Have a second process compile what some contenders need: Numba compiles one kernel at a time in a process.
 
-    The kernels reach this process through the cache on disk. Whatever goes wrong in the second process comes up here
-    when these contenders are used.
+    The kernels reach this process through the cache on disk, which lies beside the modules: the second process must
+    import the same ones, and not a copy that happens to be in the working folder. Whatever goes wrong in it comes up
+    here when these contenders are used.
     """
     if not keys or not sys.executable:
         yield
         return
-    command = [sys.executable, "-m", "abc_plugins.compare.practice.warming"]
+    command = [sys.executable, "-P", "-m", "abc_plugins.compare.practice.warming"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
     with TemporaryFile() as file:
         pickle.dump((keys, sample, X_test), file)
         file.seek(0)
-        with subprocess.Popen(command, stdin=file, stderr=subprocess.DEVNULL) as process:
+        with subprocess.Popen(command, stdin=file, stderr=subprocess.DEVNULL, env=environment) as process:
             try:
                 yield
             except BaseException:
