@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from abc_plugins.classifier import ABCBoostClassifier
@@ -42,13 +42,48 @@ class Command:
     run: Callable[[argparse.Namespace], None]
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors name what a misspelt option, command or choice looks like."""
+
+    given: Sequence[str] = ()
+    """All arguments."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with code 2 and the message."""
+        if message.startswith("the following arguments are required"):
+            message += self.suggest([word for word in self.given if word.partition("=")[0] not in self._options])
+        super().error(message)
+
+    def suggest(self, unknown: Sequence[str]) -> str:
+        """Name the option that the first unknown one looks like."""
+        given = next((word.partition("=")[0] for word in unknown if word.startswith("-")), "")
+        inside = [name for name in self._options if given.startswith("--") and given.removeprefix("--") in name]
+        return _did_you_mean(difflib.get_close_matches(given, self._options, n=1) or sorted(inside, key=len))
+
+    @property
+    def _options(self) -> list[str]:
+        return [name for name in self._option_string_actions if name.startswith("--")]
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            error.message += _did_you_mean(difflib.get_close_matches(str(value), map(str, action.choices or ()), n=1))
+            raise
+
+
+def _did_you_mean(names: Sequence[str]) -> str:
+    return f" (did you mean {names[0]}?)" if names else ""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    parser = _parser(arguments)
+    parser, subparsers = _parsers(arguments)
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
-        parser.error(f"unrecognized arguments: {' '.join(unknown)}{_suggestion(parser, options.command, unknown)}")
+        used = subparsers[options.command]
+        used.error(f"unrecognized arguments: {' '.join(unknown)}{used.suggest(unknown)}")
     options.arguments = arguments
     try:
         with warnings.catch_warnings():
@@ -69,36 +104,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
-    """Build the parser; only the command that is used gets its options."""
+def _parsers(arguments: Sequence[str]) -> tuple[_Parser, dict[str, _Parser]]:
+    """The parser, and those of the commands; only the command that is used gets its options."""
     from abc_plugins import __version__
 
-    parser = argparse.ArgumentParser(prog=_PROGRAM, description="Fast ABC-Boost for multi-class classification.")
+    parser = _Parser(prog=_PROGRAM, description="Fast ABC-Boost for multi-class classification.")
     parser.add_argument("--version", action="version", version=f"{_PROGRAM} {__version__}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="command")
     used = next((argument for argument in arguments if not argument.startswith("-")), None)
+    of_commands = {}
     for name, command in COMMANDS.items():
-        subparser = subparsers.add_parser(
+        of_commands[name] = subparsers.add_parser(
             name,
             help=command.help,
             description=command.help,
             allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        subparser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+        of_commands[name].given = arguments
+        of_commands[name].add_argument("--debug", action="store_true", help="show the traceback of an error")
         if name == used:
-            command.add_options(subparser)
-    return parser
-
-
-def _suggestion(parser: argparse.ArgumentParser, command: str, unknown: Sequence[str]) -> str:
-    """Name the option that the first unknown one looks like."""
-    subparsers = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
-    known = [name for name in subparsers.choices[command]._option_string_actions if name.startswith("--")]
-    given = next((word.partition("=")[0] for word in unknown if word.startswith("-")), "")
-    inside = [name for name in known if given.startswith("--") and given.removeprefix("--") in name]
-    close = difflib.get_close_matches(given, known, n=1) or sorted(inside, key=len)[:1]
-    return f" (did you mean {close[0]}?)" if close else ""
+            command.add_options(of_commands[name])
+    return parser, of_commands
 
 
 def _one_line(error: BaseException) -> str:

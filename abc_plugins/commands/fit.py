@@ -31,6 +31,7 @@ _METAVARS = {"int": "N", "float": "NUMBER", "bool": "true|false", "str": "NAME"}
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
+    parser.usage = "%(prog)s DATA --target COLUMN --out FILE [options]"  # all of them would fill a page
     parser.add_argument("data", metavar="DATA", help="CSV or Parquet file to train on")
     parser.add_argument("--target", required=True, metavar="COLUMN", help="column of the labels")
     parser.add_argument("--out", required=True, metavar="FILE", help="model file to write")
@@ -67,6 +68,7 @@ def run(options: argparse.Namespace) -> None:
 
     check_output(options.out, options.force)
     parameters = {name: getattr(options, name) for name in _model_parameters()}
+    ABCBoostClassifier(**parameters)._check_all_parameters()
     callbacks = [] if options.quiet else [progress_bar()]
     if options.verbose is not None:
         callbacks = [log_evaluation(check_integer("verbose", options.verbose, minimum=1), file=sys.stderr)]
@@ -195,5 +197,4 @@ def _label_keys(class_weight: Any, labels: Any) -> Any:
 
 
 def _headline(model: ABCBoostClassifier) -> str:
-    rounds, loss = len(model.base_classes_), model.train_loss_[-1]
-    return f"{model.n_classes_} classes, {model.n_features_in_} features, {rounds} rounds, training loss {loss:.6g}"
+    return f"{model.n_classes_} classes, {model.n_features_in_} features, {model.n_iter_} rounds"

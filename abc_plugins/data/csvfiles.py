@@ -10,6 +10,7 @@ import csv
 import gzip
 import io
 import lzma
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,9 +27,16 @@ MISSING = ("", "NA", "N/A", "#N/A", "n/a", "NaN", "nan", "NULL", "null")
 TRUTH_VALUES = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "false": 0.0, "False": 0.0, "FALSE": 0.0}
 
 _COMPRESSED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_OTHER_ARCHIVES = (".zip", ".7z", ".zst", ".tar", ".rar", ".xlsx", ".xls", ".ods")
 _DELIMITERS = (",", ";", "\t", "|")
+_NAMED_DELIMITERS = {"\\t": "\t", "tab": "\t"}
+"""A tab is hard to type in a shell."""
+
 _MOSTLY = 0.9
 """A column of text in which so many cells are numbers was meant to be numbers."""
+
+_MANY_NUMBERS = 32
+"""So many different numbers are hardly names of categories."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +67,12 @@ class CsvFormat:
     def delimiter_of(self, path: Path) -> str:
         """The delimiter of a file; refuses what cannot be one, or is the decimal point, too."""
         tabs = ".tsv" in [suffix.lower() for suffix in path.suffixes]
-        delimiter = self.delimiter or ("\t" if tabs else ";" if self.decimal == "," else ",")
+        delimiter = _NAMED_DELIMITERS.get(self.delimiter or "", self.delimiter)
+        delimiter = delimiter or ("\t" if tabs else ";" if self.decimal == "," else ",")
         for name, value in (("delimiter", delimiter), ("decimal", self.decimal)):
             if len(value) != 1 or ord(value) > 127:
-                raise ValueError(f"{name} must be one ASCII character; got {value!r}.")
+                or_tab = ", or tab" if name == "delimiter" else ""
+                raise ValueError(f"{name} must be one ASCII character{or_tab}; got {value!r}.")
         if delimiter == self.decimal:
             raise ValueError(f"delimiter and decimal must be different characters; both are {delimiter!r}.")
         return delimiter
@@ -82,6 +92,9 @@ def check_text(path: Path, form: CsvFormat) -> str:
         raise ValueError(f"{path} is not a valid {path.suffix} file: {error}") from error
     if not head.strip():
         raise ValueError(f"{path} is empty.")
+    if path.suffix.lower() in _OTHER_ARCHIVES:
+        kinds = ", ".join(_COMPRESSED)
+        raise ValueError(f"{path} must be a CSV file (perhaps compressed: {kinds}) or Parquet; unpack or convert it.")
     if b"\0" in head and not form.encoding.lower().replace("-", "").startswith(("utf16", "utf32")):
         raise ValueError(f"{path} is not a text file in {form.encoding} (it may be UTF-16 or binary).")
     try:
@@ -90,13 +103,15 @@ def check_text(path: Path, form: CsvFormat) -> str:
         raise ValueError(f"encoding must be one that Python knows; got {form.encoding!r}.") from error
 
 
-def check_delimiter(path: Path, head: str, names: Sequence[str], delimiter: str) -> None:
-    """Refuse a file that has only one column but looks as if it had more with another delimiter."""
+def check_delimiter(path: Path, head: str, form: CsvFormat) -> None:
+    """Refuse a file whose first line has only one cell but looks as if it had more with another delimiter."""
+    delimiter = form.delimiter_of(path)
     counts = {other: head.count(other) for other in _DELIMITERS if other != delimiter}
     likely = max(counts, key=lambda other: counts[other])
-    if len(names) == 1 and counts[likely]:
+    if delimiter not in head and counts[likely]:
+        shown = "tab" if likely == "\t" else likely
         raise ValueError(
-            f"{path} has only one column with the delimiter {delimiter!r}; set another delimiter, perhaps {likely!r}."
+            f"{path} has only one column with the delimiter {delimiter!r}; set another delimiter, perhaps {shown!r}."
         )
 
 
@@ -144,6 +159,7 @@ def check_cells(
     bad = {cell for cell in counts if not _is_number(cell, form)}
     total, n_bad = sum(counts.values()), sum(counts[cell] for cell in bad)
     if not bad or (n_bad > (1 - _MOSTLY) * total and not known):
+        _warn_of_marker(bad, counts, name, path)
         return
     index = next(index for index, cell in enumerate(cells) if cell in bad)
     what = f"{cells[index]!r} in row {first_row + index}"
@@ -157,6 +173,19 @@ def check_cells(
         f"{f' and others in {n_bad - 1} more' if n_bad > 1 else ''}. Mend the file, name the cell as missing "
         "(--missing), or make the column categorical (--categorical-features)."
     )
+
+
+def _warn_of_marker(bad: set[str], counts: Counter[str], name: str, path: Path) -> None:
+    """Warn of a column of categories that are all numbers but one, and rarely the same: that one may mean missing."""
+    marker = next(iter(bad), "")
+    n_numbers = sum(counts.values()) - counts[marker]
+    if len(bad) == 1 and len(counts) > _MANY_NUMBERS and n_numbers > counts[marker]:
+        warnings.warn(
+            f"Column {name!r} of {path} has {len(counts) - 1} different numbers in {n_numbers} rows, and {marker!r} in "
+            f"{counts[marker]}: it is taken for categories. If that cell stands for a missing value, say so with "
+            f"--missing {marker!r}.",
+            stacklevel=2,
+        )
 
 
 def _is_number(cell: str, form: CsvFormat) -> bool:

@@ -202,14 +202,11 @@ def _open(path: Path, form: CsvFormat, text: Sequence[str]) -> _TableFile:
     if path.suffix.lower() in PARQUET_SUFFIXES:
         require_pyarrow(path)
         return _ArrowTable(path, _without_index(_open_parquet(path).read()))
-    head, delimiter = check_text(path, form), form.delimiter_of(path)
+    check_delimiter(path, check_text(path, form), form)
     if find_spec("pyarrow") is not None:
-        table: _TableFile = _ArrowTable(path, read_arrow(path, form, text), form, text)
-    else:
-        rows = list(read_rows(path, form))
-        table = _TextTable(path, rows[0], rows[1:], form, text)
-    check_delimiter(path, head, table.names, delimiter)
-    return table
+        return _ArrowTable(path, read_arrow(path, form, text), form, text)
+    rows = list(read_rows(path, form))
+    return _TextTable(path, rows[0], rows[1:], form, text)
 
 
 def _batches(
@@ -229,10 +226,9 @@ def _batches(
                 first_row += batch.num_rows
 
         return _without_index(file.schema_arrow.empty_table()).column_names, read_parquet
-    head, delimiter = check_text(path, form), form.delimiter_of(path)
+    check_delimiter(path, check_text(path, form), form)
     names = next(read_rows(path, form))
     check_names(path, names)
-    check_delimiter(path, head, names, delimiter)
     if find_spec("pyarrow") is None:
         return names, lambda _names: _text_batches(path, form, text)
 

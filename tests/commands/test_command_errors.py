@@ -18,6 +18,9 @@ from .conftest import Outcome
 
 ERRORS = {
     "unknown command": (["train"], 2, "invalid choice: 'train'"),
+    "misspelt command": (["predcit", "m.abc"], 2, "(did you mean predict?)"),
+    "misspelt choice": (["export", "m.abc", "--to", "xgbost", "--out", "a.ubj"], 2, "(did you mean xgboost?)"),
+    "misspelt target": (["fit", "a.csv", "--taget", "y", "--out", "b"], 2, "--target (did you mean --target?)"),
     "no command": ([], 2, "the following arguments are required: command"),
     "no target": (["fit", "{train}", "--out", "m.abc"], 2, "the following arguments are required: --target"),
     "unknown option": (

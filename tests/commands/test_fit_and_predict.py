@@ -47,7 +47,7 @@ def test_fit_says_what_it_did(files: Path, run: Callable[..., Outcome]) -> None:
     command = ["fit", files / "train.csv", "--target", "species", "--drop", "id", "weight", "--out", files / "m.abc"]
     outcome = run(*command, "--n-estimators", 2, "--eval-data", files / "test.csv")
     assert outcome.code == 0
-    assert outcome.out.startswith(f"{files / 'm.abc'}: 3 classes, 4 features, 2 rounds, training loss ")
+    assert outcome.out.startswith(f"{files / 'm.abc'}: 3 classes, 4 features, 2 rounds, fitted in ")
     assert "round 2/2: train logloss" in outcome.err
     assert "valid_0 logloss" in outcome.err
     outcome = run(*command, "--n-estimators", 4, "--verbose", 2, "--force")

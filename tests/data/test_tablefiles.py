@@ -94,6 +94,8 @@ class TestCsv:
     def test_other_delimiters_and_encodings(self, write: Any) -> None:
         assert read_table(write("a\tb\n1\t2\n", "data.tsv")).features.names == ["a", "b"]
         assert read_table(write("a;b\n1;2\n"), delimiter=";").features.names == ["a", "b"]
+        for tab in ("tab", "\\t", "\t"):
+            assert read_table(write("a\tb\n1\t2\n"), delimiter=tab).features.names == ["a", "b"]
         assert read_table(write("größe,b\n1,2\n".encode("latin-1")), encoding="latin-1").features.names == [
             "größe",
             "b",
@@ -123,7 +125,7 @@ class TestCsv:
                 {},
                 r"data\.csv has only one column with the delimiter ','; set another delimiter, perhaps ';'",
             ),
-            ("a,b\n1,2\n", {"delimiter": "::"}, "delimiter must be one ASCII character; got '::'"),
+            ("a,b\n1,2\n", {"delimiter": "::"}, "delimiter must be one ASCII character, or tab; got '::'"),
             ("width,b\n1,2\n", {"target": "widht"}, r"target 'widht' is not a column of .*Did you mean 'width'\?"),
             ("a,b\n1,2\n", {"target": "z"}, r"target 'z' is not a column of .*; its columns are a, b\.$"),
             ("a,b\n1,2\n", {"weight": "w"}, "weight 'w' is not a column of"),
@@ -185,6 +187,28 @@ class TestCsv:
         with pytest.raises(ValueError, match=r"Column 'a' .* got 'low' in row 2"):
             list(read_batches(text, columns=["a"], categorical=[]))
         assert [features.array.shape for features, _ in read_batches(text, columns=["a"], categorical=["a"])]
+
+    def test_a_marker_among_numbers_is_warned_about(self, write: Any) -> None:
+        path = write("a,b\n" + "".join(f"{'?' if k % 5 == 0 else k},{k}\n" for k in range(100)))
+        with pytest.warns(UserWarning, match=r"'a' of .* has 80 different numbers in 80 rows, and '\?' in 20: it is"):
+            assert read_table(path, categorical="from_dtype").features.levels is not None
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert read_table(path, categorical="from_dtype", missing=["?"]).features.levels is None
+            grades = write("grade,b\n" + "".join(f"{'K' if k % 5 == 0 else k % 9},{k}\n" for k in range(100)))
+            assert read_table(grades, categorical="from_dtype").features.levels is not None
+
+    def test_other_archives_are_refused(self, write: Any) -> None:
+        with pytest.raises(
+            ValueError, match=r"data\.csv\.zip must be a CSV file \(perhaps compressed: \.gz, \.bz2, \.xz"
+        ):
+            read_table(write("a,b\n1,2\n", "data.csv.zip"))
+
+    def test_a_decimal_comma_hides_the_delimiter(self, write: Any) -> None:
+        with pytest.raises(
+            ValueError, match="only one column with the delimiter ','; set another delimiter, perhaps ';'"
+        ):
+            read_table(write("a;b\n1,5;2,5\n"))
 
     def test_large_integers_are_warned_about(self, write: Any) -> None:
         path = write("id,b\n7,1\n9007199254740993,2\n")
