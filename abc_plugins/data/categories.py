@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,7 @@ from abc_plugins.core.model.header import MAX_CATEGORIES
 from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.core.runtime.sparse_table import SparseTable, Table
+from abc_plugins.data.columns import warn_caller
 
 FROM_DTYPE = "from_dtype"
 MAX_LEVELS = MAX_CATEGORIES
@@ -130,6 +132,28 @@ def learn_categories(values: Table, found: Sequence[AnyArray | None] | None, wei
         tuple(None if one is None else one[0] for one in kept),
         np.array([one is not None and one[1] for one in kept], dtype=np.bool_),
     )
+
+
+def warn_of_amounts(found: Sequence[AnyArray | None] | None, names: Sequence[str] | None) -> None:
+    """Warn of columns of strings that are numbers with a fraction, and thus amounts rather than names."""
+    for f, levels in enumerate(found or ()):
+        if levels is None or levels.dtype.kind != "O":
+            continue
+        numbers = [number for number in map(_as_number, levels) if number is not None]
+        if len(numbers) == levels.size and any(not number.is_integer() for number in numbers):
+            warn_caller(
+                f"Column {names[f] if names else f} of X has strings that are all numbers, such as {levels[0]!r}, and "
+                "is taken for categories. Convert it to numbers if they are amounts; if not, name it in "
+                "categorical_features."
+            )
+
+
+def _as_number(level: Any) -> float | None:
+    try:
+        number = float(level) if isinstance(level, str) else math.nan
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _all_values(values: Table, f: int) -> AnyArray:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import inspect
 import math
+import warnings
 from collections.abc import Hashable, Iterable, Sequence
 from enum import Enum
 from typing import Any, NoReturn, TypeAlias
@@ -106,6 +108,14 @@ def refuse_column(name: str, dtype: str, input_name: str) -> NoReturn:
         f"Column {name!r} of {input_name} has the dtype {dtype}, but features must be numbers or booleans, and "
         f"{ENCODE_FIRST}"
     )
+
+
+def warn_caller(message: str) -> None:
+    """Warn in the name of whoever called this package."""
+    frame, level = inspect.currentframe(), 1
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__.partition(".")[0]:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)
 
 
 # ------------------------------------------------------------------------------------------------ numbers

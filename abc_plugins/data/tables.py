@@ -7,7 +7,6 @@ scikit-learn's validators. Errors have scikit-learn's wording where it has one.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from abc_plugins.data.columns import (
     levels_of_values,
     read_column,
     refuse_column,
+    warn_caller,
 )
 from abc_plugins.data.sparse import infinite_column, read_categories, read_matrix, read_sparse_frame
 
@@ -360,12 +360,9 @@ def _check_names(found: list[str] | None, fitted: Sequence[str] | None, input_na
     """Compare column names with those of the training data, with scikit-learn's wording."""
     if found is None or fitted is None:
         if found is not None:
-            warnings.warn(f"{input_name} has feature names, but {owner} was fitted without feature names", stacklevel=5)
+            warn_caller(f"{input_name} has feature names, but {owner} was fitted without feature names")
         elif fitted is not None:
-            warnings.warn(
-                f"{input_name} does not have valid feature names, but {owner} was fitted with feature names",
-                stacklevel=5,
-            )
+            warn_caller(f"{input_name} does not have valid feature names, but {owner} was fitted with feature names")
         return
     fitted = list(fitted)
     if found == fitted:

@@ -10,7 +10,7 @@ from abc_plugins.core.bins.training_data import TrainingData, make_training_data
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.runtime.sparse_table import Table
-from abc_plugins.data.categories import Categories, learn_categories
+from abc_plugins.data.categories import FROM_DTYPE, Categories, learn_categories, warn_of_amounts
 from abc_plugins.data.labels import encode_labels, read_labels
 from abc_plugins.data.tables import Features, read_features, read_known
 from abc_plugins.data.weights import combine_weights
@@ -168,6 +168,8 @@ def read_given(
     """
     if before is None:
         features = read_features(X, keep_integers=True, categorical=categorical)
+        if categorical == FROM_DTYPE:
+            warn_of_amounts(features.levels, features.names)
         classes, codes = read_labels(y)
     else:
         names = getattr(before, "feature_names_in_", None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from abc_plugins.core.model.ensemble import LEAF, TreeEnsemble
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.settings import Settings
 from abc_plugins.data.categories import Categories
+from abc_plugins.data.columns import warn_caller
 from abc_plugins.training.calibration import find_temperature, scale
 from abc_plugins.training.eval_sets import GivenSet
 from abc_plugins.training.evaluation import Metrics
@@ -201,4 +201,4 @@ def warn_without_splits(run: TrainingRun, data: TrainingData, settings: Settings
             "no split of a feature improves the loss by enough and leaves enough samples on both sides (see "
             "min_samples_leaf, min_child_weight and min_split_gain)"
         )
-    warnings.warn(f"The model has no splits, and predicts the same for all samples: {why}.", stacklevel=5)
+    warn_caller(f"The model has no splits, and predicts the same for all samples: {why}.")

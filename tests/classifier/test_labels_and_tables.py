@@ -1,5 +1,7 @@
 """ABCBoostClassifier as its users see it: scikit-learn's checks, labels and tables of any kind."""
 
+import warnings
+
 import numpy as np
 import pandas
 import pytest
@@ -127,3 +129,25 @@ def test_odd_features(data, X):
     np.testing.assert_allclose(proba.sum(axis=1), 1.0)
     assert np.all(np.diff(model.train_loss_) <= 0)
     assert (model.feature_importances_.sum() > 0) == (np.unique(X).size > 2)
+
+
+@pytest.mark.parametrize("predict", ["predict", "predict_proba", "decision_function", "apply", "score"])
+def test_warnings_name_the_line_of_the_caller(make_data, predict):
+    data = make_data(3, 60)
+    model = quick().fit(pandas.DataFrame(data.X, columns=list("abcd")), data.y)
+    with pytest.warns(UserWarning, match="does not have valid feature names") as caught:
+        getattr(model, predict)(data.X, *([data.y] if predict == "score" else []))
+    expected = "base.py" if predict == "score" else "test_labels_and_tables.py"  # scikit-learn's mixin calls predict
+    assert {warning.filename.rpartition("/")[2] for warning in caught} == {expected}
+
+
+def test_strings_that_are_amounts_are_warned_about(make_data):
+    data = make_data(3, 60)
+    table = pandas.DataFrame({"a": data.X[:, 0].astype(str), "zip": (np.arange(60) + 10000).astype(str)})
+    with pytest.warns(UserWarning, match="Column a of X has strings that are all numbers, such as") as caught:
+        quick().fit(table, data.y)
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert quick(categorical_features=["a", "zip"]).fit(table, data.y).is_categorical_.all()
+        assert not quick().fit(table.astype(float), data.y).is_categorical_.any()
