@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,10 +11,7 @@ if TYPE_CHECKING:
     from abc_plugins.core.schedule import BaseClassSchedule
     from abc_plugins.explaining import explain
 
-try:
-    __version__ = version("abc-plugins")
-except PackageNotFoundError:  # running from a source tree that was not installed
-    __version__ = "0+unknown"
+    __version__: str
 
 SKOPS_TRUSTED_TYPES = [
     "abc_plugins.classifier.ABCBoostClassifier",
@@ -44,9 +40,20 @@ _HOME = {
 
 def __getattr__(name: str) -> Any:
     """Load public names when they are first used: importing the package stays fast."""
+    if name == "__version__":
+        return _version()
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("abc-plugins")
+    except PackageNotFoundError:  # running from a source tree that was not installed
+        return "0+unknown"
 
 
 def __dir__() -> list[str]:

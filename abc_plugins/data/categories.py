@@ -6,15 +6,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from abc_plugins.core.model.header import MAX_CATEGORIES
 from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats
 from abc_plugins.core.runtime.checks import fail
-from abc_plugins.core.runtime.sparse_table import SparseTable, Table
-from abc_plugins.data.columns import warn_caller
+
+if TYPE_CHECKING:
+    from abc_plugins.core.runtime.sparse_table import Table
 
 FROM_DTYPE = "from_dtype"
 MAX_LEVELS = MAX_CATEGORIES
@@ -136,6 +137,8 @@ def learn_categories(values: Table, found: Sequence[AnyArray | None] | None, wei
 
 def warn_of_amounts(found: Sequence[AnyArray | None] | None, names: Sequence[str] | None) -> None:
     """Warn of columns of strings that are numbers with a fraction, and thus amounts rather than names."""
+    from abc_plugins.data.columns import warn_caller  # with a library for tables, which the predictor does without
+
     for f, levels in enumerate(found or ()):
         if levels is None or levels.dtype.kind != "O":
             continue
@@ -158,7 +161,7 @@ def _as_number(level: Any) -> float | None:
 
 def _all_values(values: Table, f: int) -> AnyArray:
     """A view of the values of a categorical column; a sparse table has all of them stored."""
-    return values.stored(f)[1] if isinstance(values, SparseTable) else values[:, f]
+    return values[:, f] if isinstance(values, np.ndarray) else values.stored(f)[1]
 
 
 def _frequent(column: Floats, levels: AnyArray, weights: Floats) -> tuple[AnyArray, bool]:

@@ -1,29 +1,36 @@
-"""The predictor: a model file, NumPy and Numba."""
+"""The predictor: a model file and NumPy, and Numba for many rows."""
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from abc_plugins.core.model.ensemble import TreeEnsemble
 from abc_plugins.core.model.file import ModelFormatError, load
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.checks import check_path, fail
 from abc_plugins.core.runtime.parallel import Workers, check_n_jobs, resolve_n_jobs
 from abc_plugins.data.stored import best_iteration, check_kind, start_scores, stored_categories
+from abc_plugins.serving.few_rows import FewRows
 from abc_plugins.serving.inputs import read_rows
 
+if TYPE_CHECKING:
+    from abc_plugins.serving.many_rows import ManyRows
+
+_MANY_ROWS = 8
+"""Rows from which on the kernels are faster than NumPy."""
+
 _BLOCK_OF_ROWS = 64
-"""Rows from which on a kernel takes many of them at once."""
+"""Rows from which on another kernel takes them in blocks."""
 
 
 class Predictor:
     """Predicts with a model that `ABCBoostClassifier.save_model` wrote, bit for bit as the classifier does.
 
-    Neither scikit-learn nor a table library is imported, so that a process is ready soon. Only the rounds that
-    predictions use are kept in memory.
+    Neither scikit-learn nor a table library is imported, and Numba not before there are many rows to predict, so that a
+    process is ready soon. Only the rounds that predictions use are kept in memory.
 
     Parameters
     ----------
@@ -58,8 +65,8 @@ class Predictor:
         self.feature_names: list[str] | None = header.get("feature_names")
         self.n_features = int(header["n_features"])
         self._categories = stored_categories(header)
-        self._ensemble = TreeEnsemble.from_flat(self.classes_.size, self.n_features, used, start_scores(header))
-        self._workers = Workers(n_threads)
+        self._trees, self._start_scores, self._workers = used, start_scores(header), Workers(n_threads)
+        self._few_rows = FewRows(used, self.n_features, self._start_scores)
 
     def predict_proba(self, X: Any) -> Floats:
         """Predict class probabilities.
@@ -84,9 +91,16 @@ class Predictor:
         return np.asarray(self.classes_[best])
 
     def warm_up(self) -> None:
-        """Load the kernels, or compile them if they are not in the cache: what the first predictions would wait for."""
-        for n_rows in (1, _BLOCK_OF_ROWS):
-            self._ensemble.raw_scores(np.zeros((n_rows, self.n_features)), self._workers)
+        """Import Numba and load the kernels, or compile them if they are not in the cache: many rows wait for that."""
+        for n_rows in (_MANY_ROWS, _BLOCK_OF_ROWS):
+            self._many_rows.raw_scores(np.zeros((n_rows, self.n_features)))
+
+    @cached_property
+    def _many_rows(self) -> ManyRows:
+        from abc_plugins.serving.many_rows import ManyRows  # with Numba, which few rows do without
+
+        return ManyRows(self._trees, self._start_scores, self._workers)
 
     def _raw_scores(self, X: Any) -> Floats:
-        return self._ensemble.raw_scores(read_rows(X, self.feature_names, self._categories), self._workers)
+        rows = read_rows(X, self.feature_names, self._categories)
+        return (self._few_rows if rows.shape[0] < _MANY_ROWS else self._many_rows).raw_scores(rows)

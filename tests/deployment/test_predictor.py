@@ -36,8 +36,9 @@ def test_predictions_are_those_of_the_classifier_bit_for_bit(case, path, n_jobs)
     predictor.warm_up()
     assert np.array_equal(predictor.predict_proba(case.table), case.model.predict_proba(case.table))
     assert np.array_equal(predictor.predict(case.table), case.model.predict(case.table))
-    one = predictor.predict_proba(case.table[:1])
-    assert np.array_equal(one, case.model.predict_proba(case.table[:1]))
+    for n_rows in (1, 7, 8, 63, 64):  # the smaller ones by NumPy alone
+        some = predictor.predict_proba(case.table[:n_rows])
+        assert np.array_equal(some, case.model.predict_proba(case.table[:n_rows]))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int16, np.bool_, object])
@@ -116,13 +117,25 @@ def test_wrong_files_and_arguments_are_refused(path, tmp_path):
         Predictor(path, n_jobs=0)
 
 
-def test_neither_scikit_learn_nor_a_table_library_is_imported(path):
+def test_few_rows_are_predicted_without_numba_scipy_and_scikit_learn(path):
     model, X = with_labels(["a", "b", "c"])
     model.save_model(path)
     code = (
         "import sys; from abc_plugins.serving import Predictor;"
         f"print(Predictor({str(path)!r}).predict([{X[0].tolist()}])[0]);"
-        "print(*{'sklearn', 'narwhals', 'pandas', 'pyarrow', 'polars', 'lightgbm', 'xgboost'} & set(sys.modules))"
+        "print(*{'numba', 'llvmlite', 'scipy', 'joblib', 'sklearn', 'narwhals', 'pandas'} & set(sys.modules))"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.splitlines() == [model.predict(X[:1])[0], ""]
+
+
+def test_many_rows_are_predicted_without_scikit_learn(path):
+    model, X = with_labels(["a", "b", "c"])
+    model.save_model(path)
+    code = (
+        "import sys; from abc_plugins.serving import Predictor;"
+        f"print(*Predictor({str(path)!r}).predict({X.tolist()}));"
+        "print(*{'numba', 'sklearn', 'narwhals', 'pandas', 'pyarrow', 'polars', 'lightgbm'} & set(sys.modules))"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.splitlines() == [" ".join(model.predict(X)), "numba"]

@@ -1,4 +1,4 @@
-"""Prediction kernels against walking down the trees in plain Python."""
+"""Prediction, by kernels and of few rows by NumPy alone, against walking down the trees in plain Python."""
 
 import numpy as np
 import pytest
@@ -7,6 +7,9 @@ from abc_plugins.core.model.ensemble import LEAF, SET_WORDS, THRESHOLD, Tree, Tr
 from abc_plugins.core.model.predicting import _FEW_TREES, Nodes, _make_plan
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
+from abc_plugins.serving import few_rows
+from abc_plugins.serving.few_rows import FewRows
+from abc_plugins.serving.many_rows import ManyRows
 
 K, F = 4, 5
 N_SETS = 3
@@ -105,8 +108,13 @@ def random_rows(random, n_rows):
 
 def assert_scores(ensemble, X, some):
     assert ensemble.n_trees > _FEW_TREES
+    plain = plain_scores(ensemble, X[some])
+    few = FewRows(ensemble.flat(), F, ensemble.start_scores)
+    np.testing.assert_array_equal(few.raw_scores(X[some]), plain)
     with Workers(2) as workers:
-        np.testing.assert_array_equal(ensemble.raw_scores(X, workers)[some], plain_scores(ensemble, X[some]))
+        many = ManyRows(ensemble.flat(), ensemble.start_scores, workers)
+        np.testing.assert_array_equal(many.raw_scores(X)[some], plain)
+        np.testing.assert_array_equal(ensemble.raw_scores(X, workers)[some], plain)
         np.testing.assert_array_equal(ensemble.raw_scores(X, workers, 2)[some], plain_scores(ensemble, X[some], 2))
         for m, scores in enumerate(ensemble.staged_raw_scores(X, workers), start=1):
             np.testing.assert_array_equal(scores, ensemble.raw_scores(X, workers, m))
@@ -219,3 +227,37 @@ def test_rounds_come_back_and_can_be_cut():
         ensemble.truncate(2)
         assert (ensemble.n_rounds, ensemble.n_trees) == (2, 2)
         np.testing.assert_array_equal(ensemble.raw_scores(X, workers), expected)
+
+
+@pytest.mark.parametrize("kind", ["pair", "all"])
+@pytest.mark.parametrize("at_once", [1, 3 * K, 1000])
+def test_few_rows_of_many_leaf_values(monkeypatch, at_once, kind):
+    """Some trees at a time, symmetric ones of several depths among others."""
+    monkeypatch.setattr(few_rows, "_VALUES_AT_ONCE", at_once)
+    random = np.random.default_rng(at_once)
+    ensemble = TreeEnsemble(K, F, random.normal(size=K))
+    for depth in (3, 0, 5):
+        classes = [random_classes(random, kind) for _ in range(3)]
+        ensemble.append_round(
+            [random_tree(random, 9, classes[0]), *(symmetric_tree(random, depth, c) for c in classes)]
+        )
+    X = random_rows(random, 50)
+    few = FewRows(ensemble.flat(), F, ensemble.start_scores)
+    np.testing.assert_array_equal(few.raw_scores(X), plain_scores(ensemble, X))
+    rounded = X.astype(np.float32)
+    np.testing.assert_array_equal(few.raw_scores(rounded), plain_scores(ensemble, rounded.astype(float)))
+
+
+def test_few_rows_and_two_classes_in_either_order():
+    random = np.random.default_rng(0)
+    ensemble = TreeEnsemble(2, F, random.normal(size=2))
+    ensemble.append_round([random_tree(random, 6, classes) for classes in ([1, 0], [0, 1], [1])])
+    X = random_rows(random, 50)
+    few = FewRows(ensemble.flat(), F, ensemble.start_scores)
+    np.testing.assert_array_equal(few.raw_scores(X), plain_scores(ensemble, X))
+
+
+def test_few_rows_without_trees():
+    start = np.array([0.5, -0.25, 0.0, 1.0])
+    found = FewRows(TreeEnsemble(K, F, start).flat(), F, start).raw_scores(np.zeros((2, F)))
+    np.testing.assert_array_equal(found, [start, start])

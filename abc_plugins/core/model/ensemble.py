@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from abc_plugins.core.model.predicting import add_tree_scores
 from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats, Integers
 from abc_plugins.core.runtime.parallel import Workers
-from abc_plugins.core.runtime.sparse_table import Table
 from abc_plugins.core.schedule import CLASSIC
+
+if TYPE_CHECKING:
+    from abc_plugins.core.runtime.sparse_table import Table
 
 LEAF = -1
 """In place of a feature: the node is a leaf."""
@@ -201,6 +202,8 @@ class TreeEnsemble:
         -------
         scores : array of shape (n_samples, n_classes)
         """
+        from abc_plugins.core.model.predicting import add_tree_scores  # with Numba, which few rows do without
+
         scores = np.tile(self.start_scores, (X.shape[0], 1))
         stop = self.n_rounds if n_rounds is None else n_rounds
         add_tree_scores(X, self.flat(), 0, stop, scores, workers)
@@ -208,6 +211,8 @@ class TreeEnsemble:
 
     def staged_raw_scores(self, X: Table, workers: Workers) -> Iterator[Floats]:
         """Yield the summed scores after each round; the array is the same one every time."""
+        from abc_plugins.core.model.predicting import add_tree_scores
+
         scores = np.tile(self.start_scores, (X.shape[0], 1))
         for m in range(self.n_rounds):
             add_tree_scores(X, self.flat(), m, m + 1, scores, workers)

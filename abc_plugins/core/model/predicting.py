@@ -82,7 +82,13 @@ class Plan(NamedTuple):
 
 
 def add_tree_scores(
-    X: Table, trees: FlatTrees, first_round: int, last_round: int, scores: Floats, workers: Workers
+    X: Table,
+    trees: FlatTrees,
+    first_round: int,
+    last_round: int,
+    scores: Floats,
+    workers: Workers,
+    plan: Plan | None = None,
 ) -> None:
     """Add the trees of rounds first_round..last_round - 1 to `scores`.
 
@@ -94,11 +100,14 @@ def add_tree_scores(
     first_round, last_round : int
     scores : array of shape (n_samples, n_classes)
     workers : Workers
+    plan : Plan, optional
+        `plan_rounds` of these rounds, to make it only once; not for a SparseTable.
     """
     first_tree, last_tree = int(trees.round_start[first_round]), int(trees.round_start[last_round])
     nodes, parts = _parts(X, trees, first_tree, last_tree)
     if X.shape[0] >= FEWEST_ROWS and last_tree - first_tree > _FEW_TREES:
-        add_blocks = partial(_add_blocks, nodes, _make_plan(nodes, first_tree, last_tree), first_tree, last_tree)
+        plan = _make_plan(nodes, first_tree, last_tree) if plan is None else plan
+        add_blocks = partial(_add_blocks, nodes, plan, first_tree, last_tree)
     else:
         add_blocks = partial(_walk_blocks, nodes, first_tree, last_tree)
     for rows, part in parts:
@@ -148,6 +157,12 @@ def find_value_rows(X: Table, trees: FlatTrees, t: int, workers: Workers) -> Any
     for rows, part in parts:
         workers.over_rows(part.shape[0], partial(_find_value_rows, nodes, t, part, found[rows]))
     return found
+
+
+def plan_rounds(trees: FlatTrees, first_round: int, last_round: int) -> Plan:
+    """Plan how blocks of rows go through the trees of rounds first_round..last_round - 1."""
+    nodes = Nodes(*map(trees.__getattribute__, Nodes._fields))
+    return _make_plan(nodes, int(trees.round_start[first_round]), int(trees.round_start[last_round]))
 
 
 def _make_plan(nodes: Nodes, first_tree: int, last_tree: int) -> Plan:

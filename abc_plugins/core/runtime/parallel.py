@@ -14,8 +14,6 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
-import joblib
-
 from abc_plugins.core.runtime.checks import check_integer, fail
 
 _MAX_THREADS = 4096
@@ -25,6 +23,8 @@ ROWS_PER_BLOCK = 1024
 
 def available_cores() -> int:
     """Count the cores this process may use: its affinity mask and the quota of its container, not the machine."""
+    import joblib  # here, as few rows are predicted without it: it takes a while to import
+
     return max(1, int(joblib.cpu_count()))
 
 
@@ -42,6 +42,8 @@ def resolve_n_jobs(n_jobs: int | None) -> int:
     one in a worker thread of joblib's, else every core.
     """
     if n_jobs is None:
+        import joblib
+
         backend, wanted = joblib.parallel.get_active_backend()
         if backend.nesting_level == 0 and wanted is not None:
             return resolve_n_jobs(wanted)

@@ -1,0 +1,33 @@
+"""Many rows through one tree after the other, by the kernels: what needs Numba."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from abc_plugins.core.model.ensemble import FlatTrees
+from abc_plugins.core.model.predicting import add_tree_scores, plan_rounds
+from abc_plugins.core.runtime.arrays import AnyArray, Floats
+from abc_plugins.core.runtime.parallel import Workers
+
+
+class ManyRows:
+    """Trees, laid out for many rows.
+
+    Parameters
+    ----------
+    trees : FlatTrees
+        They have been checked.
+    start_scores : array of shape (n_classes,)
+        Scores before the first tree.
+    workers : Workers
+    """
+
+    def __init__(self, trees: FlatTrees, start_scores: Floats, workers: Workers) -> None:
+        self._trees, self._start_scores, self._workers = trees, start_scores, workers
+        self._plan = plan_rounds(trees, 0, trees.n_rounds)
+
+    def raw_scores(self, X: AnyArray) -> Floats:
+        """Sum the trees, as `FewRows.raw_scores` does."""
+        scores = np.tile(self._start_scores, (X.shape[0], 1))
+        add_tree_scores(X, self._trees, 0, self._trees.n_rounds, scores, self._workers, self._plan)
+        return scores
