@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from abc_plugins.training.evaluation import softmax
 
 if TYPE_CHECKING:
     from abc_plugins.classifier import ABCBoostClassifier
-    from abc_plugins.core.runtime.arrays import AnyArray, Floats
+    from abc_plugins.core.runtime.arrays import Floats
 
 
 EXAMPLES = """examples:
@@ -39,6 +40,8 @@ class Format:
     ----------
     module : str
         Its `export(model, path, ...)` writes the file.
+    runtime : str
+        The package that predicts with it.
     predict : function
         (path, rows as numbers) -> probabilities, by the other library alone.
     tolerance : float
@@ -47,13 +50,17 @@ class Format:
         How the name of the file must end; no rule if there are none.
     as_float32 : bool
         Whether the other library rounds features to float32.
+    takes_infinity : bool
+        Whether it takes numbers that are too large for float32.
     """
 
     module: str
+    runtime: str
     predict: Callable[[str, Floats], Floats]
     tolerance: float
     suffixes: tuple[str, ...] = ()
     as_float32: bool = False
+    takes_infinity: bool = True
 
 
 def _predict_onnx(path: str, X: Floats) -> Floats:
@@ -61,7 +68,8 @@ def _predict_onnx(path: str, X: Floats) -> Floats:
 
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     dtype = np.float32 if session.get_inputs()[0].type == "tensor(float)" else np.float64
-    return np.asarray(session.run(["probabilities"], {"X": X.astype(dtype)})[0])
+    with np.errstate(over="ignore"):  # beyond float32 is infinity, on the same side of every threshold
+        return np.asarray(session.run(["probabilities"], {"X": X.astype(dtype)})[0])
 
 
 def _predict_treelite(path: str, X: Floats) -> Floats:
@@ -84,10 +92,12 @@ def _predict_xgboost(path: str, X: Floats) -> Floats:
 
 
 FORMATS = {
-    "onnx": Format("abc_plugins.onnx", _predict_onnx, 1e-5, as_float32=True),
-    "lightgbm": Format("abc_plugins.lgbm", _predict_lightgbm, 1e-10),
-    "xgboost": Format("abc_plugins.xgb", _predict_xgboost, 1e-5, (".json", ".ubj"), as_float32=True),
-    "treelite": Format("abc_plugins.treelite", _predict_treelite, 1e-6),
+    "onnx": Format("abc_plugins.onnx", "onnxruntime", _predict_onnx, 1e-5, as_float32=True),
+    "lightgbm": Format("abc_plugins.lgbm", "lightgbm", _predict_lightgbm, 1e-10),
+    "xgboost": Format(
+        "abc_plugins.xgb", "xgboost", _predict_xgboost, 1e-5, (".json", ".ubj"), True, takes_infinity=False
+    ),
+    "treelite": Format("abc_plugins.treelite", "treelite", _predict_treelite, 1e-6),
 }
 
 
@@ -115,16 +125,18 @@ def run(options: argparse.Namespace) -> None:
     """Export, and check what was written if there are rows to check it on."""
     from abc_plugins.classifier import ABCBoostClassifier
 
-    check_output(options.out, options.force)
+    check_output(options.out, options.force, options.model, options.check)
     target = FORMATS[options.to]
     _check_options(options, target)
+    export = importlib.import_module(target.module).export
+    if options.check is not None and importlib.util.find_spec(target.runtime) is None:
+        raise ModuleNotFoundError(
+            f"--check with --to {options.to} needs {target.runtime}; install it, or do not check."
+        )
     model = ABCBoostClassifier.load_model(options.model)
     model.n_jobs = 1
-    rows = None
-    if options.check is not None:
-        rows = np.concatenate([model._read(features) for features, _ in read_rows(model, options.check, options)])
+    rows = None if options.check is None else _rows_to_check(options, target, model)
     more = {} if options.input_type is None else {"input_type": options.input_type}
-    export = importlib.import_module(target.module).export
     export(model, options.out, n_rounds=options.rounds, **more)
     size = Path(options.out).stat().st_size
     print(f"{options.out}: {options.to}, {model.n_classes_} classes, {model.n_features_in_} features, {size:,} bytes")
@@ -144,13 +156,25 @@ def _check_options(options: argparse.Namespace, target: Format) -> None:
         raise ValueError(f"--input-type is for onnx only; got it with --to {options.to}.")
 
 
-def _check(options: argparse.Namespace, target: Format, model: ABCBoostClassifier, rows: AnyArray) -> None:
-    """Compare the probabilities of the file with those of the model; raise if they are too far apart."""
+def _rows_to_check(options: argparse.Namespace, target: Format, model: ABCBoostClassifier) -> Floats:
+    """The rows of the file as exported models take them: categories by number."""
+    rows = np.concatenate([model._read(features) for features, _ in read_rows(model, options.check, options)])
     values = np.ascontiguousarray(rows, dtype=np.float64)
+    too_large = (np.abs(values) > np.finfo(np.float32).max).any(axis=1)
+    if too_large.any() and not target.takes_infinity:
+        row = int(np.argmax(too_large))
+        raise ValueError(
+            f"row {row} of {options.check} has a number too large for float32, which {options.to} refuses."
+        )
+    return values
+
+
+def _check(options: argparse.Namespace, target: Format, model: ABCBoostClassifier, values: Floats) -> None:
+    """Compare the probabilities of the file with those of the model; raise if they are too far apart."""
     tolerance = target.tolerance if options.tolerance is None else options.tolerance
     found = target.predict(options.out, values)
     n_rounds = model.best_iteration_ if options.rounds is None else options.rounds
-    with Workers(1) as workers:
+    with Workers(1) as workers, np.errstate(over="ignore"):
         expected = softmax(model.model_.raw_scores(values, workers, n_rounds))
         rounded = softmax(model.model_.raw_scores(values.astype(np.float32), workers, n_rounds))
     differences = np.abs(found - expected).max(axis=1)

@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> None:
     from abc_plugins.classifier import ABCBoostClassifier
     from abc_plugins.data.tablewriting import open_writer
 
-    check_output(options.out, options.force)
+    check_output(options.out, options.force, options.model, options.data)
     model = ABCBoostClassifier.load_model(options.model)
     n_rows = 0
     with open_writer(options.out) as write:

@@ -66,9 +66,13 @@ def text_columns(names: Sequence[str], levels: Sequence[Any]) -> list[str]:
     return [name for name, known in found if known is not None and any(isinstance(level, str) for level in known)]
 
 
-def check_output(path: str, force: bool) -> None:
-    """Find out before the work whether its result can be written."""
+def check_output(path: str, force: bool, *inputs: str | None) -> None:
+    """Find out before the work whether its result can be written; never over one of the inputs."""
+    if not path:
+        raise ValueError("--out must be the name of a file; got an empty one.")
     target = Path(path)
+    if any(one is not None and os.path.realpath(one) == os.path.realpath(path) for one in inputs):
+        raise ValueError(f"--out must be another file than those that are read; got {path}.")
     if target.is_dir():
         raise ValueError(f"{path} is a folder; name a file in it.")
     if target.exists() and not force:

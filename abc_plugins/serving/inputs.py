@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ from abc_plugins.core.runtime.checks import fail
 from abc_plugins.data.categories import Categories
 
 ALLOWED = (
-    "an array of shape (n_samples, n_features), a dict of columns by feature name, or a list of dicts of values by name"
+    "an array of shape (n_samples, n_features), a table or dict of columns by feature name, or a list of dicts of "
+    "values by name"
 )
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 def read_rows(X: Any, names: Sequence[str] | None, categories: Categories) -> AnyArray:
@@ -22,14 +25,14 @@ def read_rows(X: Any, names: Sequence[str] | None, categories: Categories) -> An
     Returns
     -------
     values : array of float32 or float64, shape (n_samples, n_features)
-        Categories are numbers, missing values NaN.
+        Categories are numbers, missing values NaN, and infinite ones the largest numbers, as for the classifier.
     """
     n_features = len(categories.levels)
     columns = _columns_by_name(X, names)
     if columns is None:
         array = _as_matrix(X, n_features)
         if array.dtype.kind in "biuf" and not categories.any:
-            return _checked(array if array.dtype in (np.float32, np.float64) else array.astype(np.float64), names)
+            return _checked(array if array.dtype in (np.float32, np.float64) else array.astype(np.float64))
         columns = list(array.T)
     n_samples = len(columns[0])
     values = np.empty((n_samples, n_features))
@@ -42,13 +45,16 @@ def read_rows(X: Any, names: Sequence[str] | None, categories: Categories) -> An
         else:
             values[:, f], found[f] = _levels(column, _name(f, names))
     categories.encode(values, found, names, "X")
-    return _checked(values, names)
+    return _checked(values)
 
 
 def _columns_by_name(X: Any, names: Sequence[str] | None) -> list[Any] | None:
-    """Columns in the order of the model; None if X does not have names."""
+    """Columns in the order of the model; None if X does not have names, or is a table and the model has none."""
+    in_table = _names_in_table(X)
+    if in_table is not None:
+        return None if names is None else [np.asarray(column) for column in _pick(X, names, "X", in_table)]
     if isinstance(X, Mapping):
-        columns = _pick(X, names, "X")
+        columns = _pick(X, names, "X", X)
         lengths = [isinstance(column, Sequence | np.ndarray) and not isinstance(column, str) for column in columns]
         if not all(lengths):
             fail(
@@ -63,13 +69,22 @@ def _columns_by_name(X: Any, names: Sequence[str] | None) -> list[Any] | None:
     for i, row in enumerate(X):
         if not isinstance(row, Mapping):
             fail(f"X[{i}]", row, "a dict of values by feature name, as the other rows are", TypeError)
-    return [list(column) for column in zip(*(_pick(row, names, f"X[{i}]") for i, row in enumerate(X)), strict=True)]
+    return [
+        list(column) for column in zip(*(_pick(row, names, f"X[{i}]", row) for i, row in enumerate(X)), strict=True)
+    ]
 
 
-def _pick(values: Mapping[str, Any], names: Sequence[str] | None, where: str) -> list[Any]:
+def _names_in_table(X: Any) -> list[str] | None:
+    """Names of the columns of a pandas, polars or Arrow table; None for what is no table, or has other names."""
+    names = getattr(X, "column_names", getattr(X, "columns", None))
+    found = list(names) if names is not None and hasattr(X, "__getitem__") and not isinstance(X, Mapping) else []
+    return found if found and all(isinstance(name, str) for name in found) else None
+
+
+def _pick(values: Any, names: Sequence[str] | None, where: str, known: Collection[str]) -> list[Any]:
     if names is None:
         fail("X", "names of features", "an array of shape (n_samples, n_features): the model has no names of features")
-    missing = [name for name in names if name not in values]
+    missing = [name for name in names if name not in known]
     if missing:
         shown = ", ".join(map(repr, missing[:5])) + (", ..." if len(missing) > 5 else "")
         raise ValueError(
@@ -79,6 +94,9 @@ def _pick(values: Mapping[str, Any], names: Sequence[str] | None, where: str) ->
 
 
 def _as_matrix(X: Any, n_features: int) -> AnyArray:
+    if isinstance(X, np.ndarray) and hasattr(X, "mask"):  # what is masked is missing
+        data = np.asarray(X)
+        X = np.where(X.mask, np.nan, data if data.dtype.kind in "biuf" else data.astype(object))
     try:
         array = np.asarray(X)
         if array.dtype.kind == "U":
@@ -86,7 +104,7 @@ def _as_matrix(X: Any, n_features: int) -> AnyArray:
     except ValueError as error:
         raise ValueError(f"X must be {ALLOWED}; got rows of different lengths.") from error
     if array.ndim != 2:
-        fail("X", f"{array.ndim} dimensions", ALLOWED)
+        fail("X", f"{array.ndim} dimensions" if array.ndim else f"an object of the type {type(X).__name__}", ALLOWED)
     if array.shape[1] != n_features:
         fail("X", f"{array.shape[1]} columns", f"of {n_features} columns, as the model has {n_features} features")
     if array.dtype.kind not in "biufO":
@@ -126,6 +144,8 @@ def _levels(column: Any, name: str) -> tuple[Floats, AnyArray]:
     odd = next((item for item in places if not _is_plain(item)), None)
     if odd is not None:
         fail(f"X[{name}]", odd, "strings, numbers or booleans", TypeError)
+    if any(isinstance(item, float) and math.isinf(item) for item in places):
+        fail(f"X[{name}]", "infinity", "strings, numbers or booleans; missing values are None or NaN")
     levels = np.empty(len(places), dtype=object)
     levels[:] = list(places)
     return np.array(indices, dtype=np.float64), levels
@@ -135,6 +155,8 @@ def _items(column: Any, name: str) -> list[Any]:
     array = column if isinstance(column, np.ndarray) else None
     if array is not None and array.ndim != 1:
         fail(f"X[{name}]", f"{array.ndim} dimensions", "one column of values")
+    if array is not None and array.dtype.kind not in "biufOUT":
+        fail(f"X[{name}]", f"the dtype {array.dtype}", "strings, numbers or booleans", TypeError)
     return list(column.tolist() if array is not None else column)
 
 
@@ -146,13 +168,12 @@ def _is_plain(item: Any) -> bool:
     return isinstance(item, str | bool | int | float | np.number | np.bool_)
 
 
-def _checked(values: AnyArray, names: Sequence[str] | None) -> AnyArray:
-    """Refuse no rows, and infinity."""
+def _checked(values: AnyArray) -> AnyArray:
+    """Refuse no rows; the largest numbers in place of infinite ones."""
     if values.shape[0] == 0:
         fail("X", "0 rows", "at least one row")
-    infinite = np.isinf(values).any(axis=0)
-    if infinite.any():
-        fail(f"X[{_name(int(np.argmax(infinite)), names)}]", "infinity", "finite, or NaN for a missing value")
+    if np.isinf(values).any():
+        return np.clip(values.astype(np.float64), -_LARGEST, _LARGEST)
     return values
 
 

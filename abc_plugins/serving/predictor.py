@@ -73,9 +73,10 @@ class Predictor:
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), dict of columns, or list of dicts
-            An array; or columns by feature name, each a sequence or array; or rows, each a dict of values by feature
-            name, as JSON has them. None and NaN are missing values. Names that the model does not know are left out.
+        X : array of shape (n_samples, n_features), table or dict of columns, or list of dicts
+            An array; or columns by feature name, each a sequence or array, or those of a pandas, polars or Arrow table;
+            or rows, each a dict of values by feature name, as JSON has them. None and NaN are missing values. Names
+            that the model does not know are left out.
 
         Returns
         -------

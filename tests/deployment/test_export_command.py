@@ -1,6 +1,10 @@
 """abc-plugins export: every format, the check on rows, and wrong usage."""
 
 import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -82,6 +86,10 @@ def test_a_model_that_differs_is_told(model_file, tmp_path, capsys, monkeypatch)
         (["--to", "onnx", "--out", "m.onnx", "--rounds", "99"], "n_rounds must be a whole number from 1 to"),
         (["--to", "onnx", "--out", "m.onnx", "--check", "nothing.csv"], "nothing.csv"),
         (["--to", "onnx", "--out", "nowhere/m.onnx"], "the folder nowhere does not exist"),
+        (["--to", "onnx", "--out", ""], "--out must be the name of a file"),
+        (["--to", "onnx", "--out", "."], ". is a folder; name a file in it"),
+        (["--to", "onnx", "--out", "model.abc", "--force"], "--out must be another file than those that are read"),
+        (["--to", "onnx", "--out", "m.onnx", "--tolerance", "nan"], "--tolerance must be a number at least 0"),
     ],
 )
 def test_wrong_usage_is_refused(model_file, tmp_path, capsys, monkeypatch, arguments, message):
@@ -89,6 +97,83 @@ def test_wrong_usage_is_refused(model_file, tmp_path, capsys, monkeypatch, argum
     assert main(["export", str(model_file[0]), *arguments]) == 1
     assert message in capsys.readouterr().err
     assert not list(tmp_path.glob("m*.onnx"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("colour\nred\n", "check.csv lacks 1 columns that the model needs: size"),
+        ("colour,size\nred,large\n", "Column 'size' of check.csv"),
+        ("colour,size\nred,1,2\n", "check.csv is not a valid CSV file"),
+        ("colour,size\n", "check.csv has no rows"),
+        ("", "check.csv is empty"),
+        ("colour,size\nred,1\nred,1e300\n", "row 1 of check.csv has a number too large for float32"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused_before_the_export(model_file, tmp_path, capsys, monkeypatch, text, message):
+    monkeypatch.chdir(tmp_path)
+    Path("check.csv").write_text(text)
+    assert main(["export", str(model_file[0]), "--to", "xgboost", "--out", "m.json", "--check", "check.csv"]) == 1
+    assert message in capsys.readouterr().err
+    assert not Path("m.json").exists()
+
+
+@pytest.mark.parametrize("to", ["onnx", "lightgbm", "treelite"])
+def test_rows_with_infinity_are_checked(model_file, tmp_path, capsys, to):
+    csv = tmp_path / "infinite.csv"
+    csv.write_text("colour,size\nred,inf\nblue,-inf\ngreen,1e300\n")
+    command = ["export", str(model_file[0]), "--to", to, "--out", str(tmp_path / FILES[to]), "--check", str(csv)]
+    assert main(command) == 0
+    printed = capsys.readouterr()
+    assert f"{csv}: 3 rows predicted alike" in printed.out
+    assert printed.err == ""
+
+
+def test_wrong_model_files_are_refused(model_file, tmp_path, capsys):
+    whole, wrong, out = model_file[0].read_bytes(), tmp_path / "wrong.abc", tmp_path / "model.onnx"
+    for content, message in (
+        (whole[:-100], "cut off, or damaged"),
+        (whole[:8] + (99).to_bytes(4, "little") + whole[12:], "upgrade abc-plugins"),
+        (pickle.dumps([1.5] * 50), "another kind of file"),
+    ):
+        wrong.write_bytes(content)
+        assert main(["export", str(wrong), "--to", "onnx", "--out", str(out)]) == 1
+        error = capsys.readouterr().err
+        assert "wrong.abc is not a valid model file" in error
+        assert message in error
+    for path, message in ((tmp_path, "Is a directory"), (tmp_path / "nothing.abc", "No such file")):
+        assert main(["export", str(path), "--to", "onnx", "--out", str(out)]) == 1
+        assert message in capsys.readouterr().err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("package", "to", "message"),
+    [
+        ("onnx", "onnx", "abc_plugins.onnx needs onnx: pip install 'abc-plugins[onnx]'"),
+        ("onnxruntime", "onnx", "--check with --to onnx needs onnxruntime"),
+        ("treelite", "treelite", "abc_plugins.treelite needs treelite: pip install 'abc-plugins[integrations]'"),
+        ("lightgbm", "lightgbm", "abc_plugins.lgbm needs LightGBM: pip install 'abc-plugins[lgbm]'"),
+        ("xgboost", "xgboost", "abc_plugins.xgb needs XGBoost: pip install 'abc-plugins[xgb]'"),
+    ],
+)
+def test_a_package_that_is_not_installed_is_named(model_file, tmp_path, package, to, message):
+    out = tmp_path / FILES[to]
+    code = (
+        f"import sys; sys.modules[{package!r}] = None; from abc_plugins.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    command = ["export", model_file[0], "--to", to, "--out", out, "--check", model_file[1]]
+    done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert not out.exists()
+
+
+def test_an_unknown_format_is_refused(model_file, tmp_path, capsys):
+    with pytest.raises(SystemExit) as exit_code:
+        main(["export", str(model_file[0]), "--to", "pmml", "--out", str(tmp_path / "m")])
+    assert exit_code.value.code == 2
+    assert "argument --to: invalid choice: 'pmml'" in capsys.readouterr().err
 
 
 def test_an_existing_file_is_kept(model_file, tmp_path, capsys):

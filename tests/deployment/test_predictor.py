@@ -1,11 +1,15 @@
 """The predictor for serving: the same predictions, few imports, and no wrong input that goes unnoticed."""
 
+import pickle
 import subprocess
 import sys
 
 import numpy as np
 import pandas as pd
+import polars
+import pyarrow as pa
 import pytest
+import scipy.sparse
 
 from abc_plugins import ABCBoostClassifier, ModelFormatError
 from abc_plugins.serving import Predictor
@@ -77,7 +81,18 @@ def test_columns_and_rows_by_name(named):
         ([{"colour": ["red"], "size": 1}], TypeError, r"X\['colour'\] must be strings, numbers or booleans"),
         ([{"colour": object, "size": 1}], TypeError, r"X\['colour'\] must be strings, numbers or booleans"),
         ([{"colour": 3, "size": 1}], ValueError, "has numbers.*categories that the model knows are strings"),
-        ([{"colour": "red", "size": float("inf")}], ValueError, r"X\['size'\] must be finite"),
+        ([{"colour": float("inf"), "size": 1}], ValueError, r"X\['colour'\] must be strings.*; got 'infinity'"),
+        ({"colour": ["red"], "size": np.array(["2020"], "M8[ns]")}, TypeError, r"X\['size'\] .* dtype datetime64"),
+        ({"colour": np.array([b"red"]), "size": [1.0]}, TypeError, r"X\['colour'\] .* the dtype"),
+        ({"colour": ["red"], "size": np.zeros((1, 1))}, ValueError, r"X\['size'\] must be one column"),
+        (pd.DataFrame({"colour": ["red"]}), ValueError, "X must have a value for every feature.*lacks 'size'"),
+        (pd.DataFrame({"colour": ["red"], "size": ["1"]}), TypeError, r"X\['size'\] must be numbers"),
+        (scipy.sparse.csr_array((1, 2)), ValueError, "X must be an array .* got an object of the type csr_array"),
+        ((row for row in [["red", 1.0]]), ValueError, "X must be an array .* got an object of the type generator"),
+        (np.zeros((1, 2), "V8"), TypeError, "X must be numbers, booleans, and strings"),
+        ([[b"red", b"1"]], TypeError, "X must be numbers, booleans, and strings"),
+        ([["red", object]], TypeError, r"X\['size'\] must be numbers"),
+        (np.zeros((0, 2)), ValueError, "X must be at least one row"),
         ([{"colour": "red", "size": 10**400}], ValueError, r"X\['size'\] must be numbers of float64 only"),
         ([{"colour": "red", "size": 1}, [1, 2]], TypeError, r"X\[1\] must be a dict"),
         ({"colour": ["red"], "size": [1.0, 2.0]}, ValueError, r"X\['size'\] must be as long as the other columns"),
@@ -97,6 +112,43 @@ def test_wrong_rows_are_refused(named, X, error, message):
         named[1].predict_proba(X)
 
 
+def test_tables_are_read_by_name(named):
+    """Whatever the order of their columns; by position they would be mistaken without a word."""
+    model, predictor, table = named
+    turned = table[["size", "colour"]].assign(more=1)
+    for frame in (turned, polars.from_pandas(turned), pa.Table.from_pandas(turned)):
+        assert np.array_equal(predictor.predict_proba(frame), model.predict_proba(table))
+        assert np.array_equal(predictor.predict_proba(frame[:3]), model.predict_proba(table[:3]))
+
+
+def test_a_table_for_a_model_without_names(path):
+    model, X = with_labels([0, 1, 2])
+    model.save_model(path)
+    for columns in ("abc", [0, 1, 2]):
+        frame = pd.DataFrame(X, columns=list(columns))
+        assert np.array_equal(Predictor(path).predict_proba(frame), model.predict_proba(X))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, object])
+def test_masked_values_are_missing(path, dtype):
+    model, X = with_labels([3, 5, 8])
+    model.save_model(path)
+    X = X.astype(np.float32).astype(dtype)
+    mask = np.random.default_rng(0).random(X.shape) < 0.3
+    expected = model.predict_proba(np.where(mask, np.nan, X.astype(float)))
+    assert np.array_equal(Predictor(path).predict_proba(np.ma.masked_array(X, mask)), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_infinity_goes_where_the_classifier_sends_it(path, dtype):
+    model, X = with_labels([3, 5, 8])
+    model.save_model(path)
+    X = X.astype(dtype)
+    X[::3, 0], X[1::3, 1] = np.inf, -np.inf
+    for n_rows in (3, 120):
+        assert np.array_equal(Predictor(path).predict_proba(X[:n_rows]), model.predict_proba(X[:n_rows]))
+
+
 def test_names_are_refused_if_the_model_has_none(path):
     model, _ = with_labels([0, 1, 2])
     model.save_model(path)
@@ -105,9 +157,24 @@ def test_names_are_refused_if_the_model_has_none(path):
 
 
 def test_wrong_files_and_arguments_are_refused(path, tmp_path):
-    path.write_bytes(b"no model")
-    with pytest.raises(ModelFormatError, match=r"model.abc is not a valid model file"):
-        Predictor(path)
+    model, _ = with_labels([0, 1, 2])
+    model.save_model(path)
+    whole = path.read_bytes()
+    flipped = bytearray(whole)
+    flipped[-100] ^= 1
+    for wrong, message in (
+        (b"no model", "another kind of file|too short"),
+        (b"", "it is empty"),
+        (whole[:-100], "cut off, or damaged"),
+        (flipped, "the checksum does not match"),
+        (whole[:8] + (99).to_bytes(4, "little") + whole[12:], "format version 99, but this version .* upgrade"),
+        (pickle.dumps({"a": list(range(50))}), "another kind of file"),
+    ):
+        path.write_bytes(wrong)
+        with pytest.raises(ModelFormatError, match=f"model.abc is not a valid model file: .*({message})"):
+            Predictor(path)
+    with pytest.raises(IsADirectoryError, match=tmp_path.name):
+        Predictor(tmp_path)
     with pytest.raises(FileNotFoundError):
         Predictor(tmp_path / "nothing.abc")
     for wrong in (None, 3, b"model.abc"):

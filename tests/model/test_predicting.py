@@ -109,7 +109,7 @@ def random_rows(random, n_rows):
 def assert_scores(ensemble, X, some):
     assert ensemble.n_trees > _FEW_TREES
     plain = plain_scores(ensemble, X[some])
-    few = FewRows(ensemble.flat(), F, ensemble.start_scores)
+    few = FewRows(ensemble.flat(), X.shape[1], ensemble.start_scores)
     np.testing.assert_array_equal(few.raw_scores(X[some]), plain)
     with Workers(2) as workers:
         many = ManyRows(ensemble.flat(), ensemble.start_scores, workers)
