@@ -3,6 +3,7 @@
     python benchmarks/deployment.py models letter10k covtype --out deployment.json
     python benchmarks/deployment.py cold                     # until the first prediction of a new process
     python benchmarks/deployment.py explain                  # SHAP values of 26 against 99 classes
+    python benchmarks/deployment.py stream                   # memory of scoring Parquet files of several sizes
 
 One thread. Every runtime loads the file that `abc-plugins export` would write, and is timed in turn with the others,
 several times; the fastest of each counts. `models` needs the data folder named by ABC_PLUGINS_DATA.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -32,9 +34,11 @@ from abc_plugins.data.datasets import load
 from abc_plugins.serving import Predictor
 
 ROUNDS = {"letter10k": 100, "covtype": 200}
-"""Rounds of six trees with 26 values a leaf, and of two trees with seven."""
+"""Rounds of six trees with 26 values a leaf, and of four trees with seven."""
 
 FIT_ROWS = 60_000
+STREAM_ROWS = (250_000, 1_000_000, 4_000_000)
+STREAM_BLOCK = 100_000
 Predict = Callable[[Any], Any]
 
 
@@ -179,32 +183,100 @@ _COLD = """
 import time
 from abc_plugins.serving import Predictor
 predictor = Predictor({path!r})
-predictor.predict_proba([[0.0] * predictor.n_features])
+predictor.predict_proba([[0.0] * predictor.n_features] * {n_rows})
 print(time.process_time(), time.perf_counter() - {started})
 """
 
 
 def compare_cold_starts(repeats: int) -> list[dict[str, Any]]:
-    """From the start of the interpreter to the first prediction, kernels compiled before."""
-    X, y = made_up(26)
-    model = ABCBoostClassifier(n_estimators=50, early_stopping_rounds=None, random_state=0, n_jobs=1).fit(X, y)
-    found = []
+    """From the start of the interpreter to the first prediction of a letter model, kernels compiled before."""
+    model, _ = fit("letter10k")
+    results = []
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder, "model.abc"))
         model.save_model(path)
-        for _ in range(repeats + 1):  # the first one may compile
-            code = _COLD.format(path=path, started=time.perf_counter())
-            done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-            found.append([float(number) for number in done.stdout.split()])
-    result = {"processor_seconds": min(one[0] for one in found[1:]), "seconds": min(one[1] for one in found[1:])}
-    print_table(["processor seconds", "seconds"], [[f"{result['processor_seconds']:.2f}", f"{result['seconds']:.2f}"]])
-    return [result]
+        for n_rows in (1, 100):
+            found = []
+            for _ in range(repeats + 1):  # the first one may compile
+                code = _COLD.format(path=path, n_rows=n_rows, started=time.perf_counter())
+                done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+                found.append([float(number) for number in done.stdout.split()])
+            processor, wall = np.array(found[1:]).T
+            results.append({"rows": n_rows, "processor_seconds": processor.tolist(), "seconds": wall.tolist()})
+    print_table(
+        ["rows", "processor seconds, median", "seconds, median", "seconds, longest"],
+        [[str(r["rows"]), f"{np.median(r['processor_seconds']):.2f}", f"{np.median(r['seconds']):.2f}",
+          f"{max(r['seconds']):.2f}"] for r in results],
+    )  # fmt: skip
+    return results
+
+
+def write_parquet(path: Path, n_rows: int, n_features: int) -> None:
+    """Write random numbers, which do not compress, some rows at a time."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    random = np.random.default_rng(0)
+    schema = pa.schema([(f"f{j}", pa.float64()) for j in range(n_features)])
+    with pq.ParquetWriter(path, schema) as writer:
+        for start in range(0, n_rows, STREAM_BLOCK):
+            block = random.normal(size=(n_features, min(STREAM_BLOCK, n_rows - start)))
+            writer.write_table(pa.table(list(block), schema=schema))
+
+
+def peak_megabytes(command: list[str]) -> tuple[float, float]:
+    """Largest resident memory of a command, and the seconds it takes."""
+    started = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise RuntimeError(f"{command} ended with {status}")
+    return usage.ru_maxrss / 1e3, time.perf_counter() - started
+
+
+def compare_streams() -> list[dict[str, Any]]:
+    """Memory of `abc-plugins predict` and of the example for batches; every file is four times as large as the last."""
+    X, y = made_up(3, n_features=20)
+    model = ABCBoostClassifier(n_estimators=10, early_stopping_rounds=None, random_state=0, n_jobs=1).fit(X, y)
+    example = Path(__file__).parents[1] / "examples" / "deployment" / "score_parquet.py"
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        path, out = str(Path(folder, "model.abc")), str(Path(folder, "out.parquet"))
+        model.save_model(path)
+        for n_rows in STREAM_ROWS:
+            data = Path(folder, f"{n_rows}.parquet")
+            write_parquet(data, n_rows, 20)
+            ways = {
+                "abc-plugins predict": [
+                    "-m",
+                    "abc_plugins",
+                    "predict",
+                    path,
+                    str(data),
+                    "--proba",
+                    "--out",
+                    out,
+                    "--force",
+                ],
+                "score_parquet.py": [str(example), path, str(data), out],
+            }
+            for way, arguments in ways.items():
+                peak, spent = peak_megabytes([sys.executable, *arguments])
+                size = data.stat().st_size / 1e6
+                results.append({"way": way, "rows": n_rows, "megabytes": size, "peak": peak, "seconds": spent})
+            data.unlink()
+    print_table(
+        ["", "rows", "file, MB", "memory, MB", "s"],
+        [[r["way"], f"{r['rows']:,}", f"{r['megabytes']:,.0f}", f"{r['peak']:,.0f}", f"{r['seconds']:.0f}"]
+         for r in results],
+    )  # fmt: skip
+    return results
 
 
 def main() -> None:
     """Run one of the comparisons."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["models", "cold", "explain"])
+    parser.add_argument("what", choices=["models", "cold", "explain", "stream"])
     parser.add_argument("data", nargs="*", default=["letter10k", "covtype"])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--rows", type=int, default=5000)
@@ -214,6 +286,8 @@ def main() -> None:
         results = compare_models(options.data, options.repeats, options.rows)
     elif options.what == "cold":
         results = compare_cold_starts(options.repeats)
+    elif options.what == "stream":
+        results = compare_streams()
     else:
         results = compare_explanations(options.repeats)
     if options.out is not None:
