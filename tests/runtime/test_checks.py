@@ -4,11 +4,12 @@ import math
 import re
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from abc_plugins.core.runtime.checks import check_choice, check_integer, check_real, fail
+from abc_plugins.core.runtime.checks import check_choice, check_flag, check_integer, check_path, check_real, fail
 
 
 @pytest.mark.parametrize("value", [3, np.int8(3), np.uint64(3), np.int64(3)])
@@ -95,6 +96,40 @@ def test_choices():
         check_choice("method", "MART", ("mart", "abcmart"))
     with pytest.raises(TypeError, match=re.escape("method must be one of 'mart', 'abcmart'; got None.")):
         check_choice("method", None, ("mart", "abcmart"))
+
+
+@pytest.mark.parametrize("value", [True, False, np.True_, np.False_])
+def test_flags_become_plain_ones(value):
+    assert check_flag("refit", value) is bool(value)
+
+
+@pytest.mark.parametrize("value", [0, 1, None, "yes", np.int64(1)])
+def test_what_is_no_flag(value):
+    with pytest.raises(TypeError, match=re.escape(f"refit must be True or False; got {value!r}.")):
+        check_flag("refit", value)
+
+
+def test_paths_become_text():
+    assert check_path("out", None) is None
+    assert check_path("out", "a/b.abc") == "a/b.abc"
+    assert check_path("out", Path("a") / "b.abc") == str(Path("a") / "b.abc")
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"), [(3, TypeError), (b"a", TypeError), (["a"], TypeError), ("", ValueError), ("a\0b", ValueError)]
+)
+def test_what_is_no_path(value, kind):
+    with pytest.raises(kind, match=re.escape(f"out must be a path; got {value!r}.")):
+        check_path("out", value)
+
+
+def test_paths_of_bytes_are_refused():
+    class BytesPath:
+        def __fspath__(self):
+            return b"a"
+
+    with pytest.raises(ValueError, match="out must be a path; got <"):
+        check_path("out", BytesPath())
 
 
 def test_descriptions_are_shown_as_they_are_and_values_quoted():
