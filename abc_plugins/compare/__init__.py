@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc_plugins.compare.practice.contenders import Contender, contenders, select
-from abc_plugins.compare.practice.plan import PracticePlan, run
+from abc_plugins.compare.practice.plan import PracticePlan
 from abc_plugins.compare.practice.standings import summarise
+from abc_plugins.compare.running import run
 
 __all__ = ["Contender", "PracticePlan", "contenders", "run", "select", "summarise"]

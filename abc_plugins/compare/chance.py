@@ -17,7 +17,7 @@ def corrected_t_test(differences: AnyArray, test_to_train: float) -> float | Non
     Parameters
     ----------
     differences : array
-        One a split.
+        One per split.
     test_to_train : float
         Test rows divided by training rows.
     """

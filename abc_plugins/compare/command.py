@@ -19,7 +19,7 @@ from abc_plugins.compare.practice import command as practice
 from abc_plugins.compare.practice.plan import ROUNDS
 from abc_plugins.compare.reading import find_dataset
 from abc_plugins.compare.running import Progress
-from abc_plugins.compare.tables import write_csv
+from abc_plugins.compare.text_tables import write_csv
 from abc_plugins.compare.view import View
 from abc_plugins.core.runtime.atomic import replace_file
 from abc_plugins.data.datasets import names

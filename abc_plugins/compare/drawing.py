@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from abc_plugins.compare.html_page import Picture
+from abc_plugins.compare.page_parts import Picture
 
 _WIDE, _NARROW = (8.6, 4.6), (4.6, 5.2)
 """Inches."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
+import os
 import statistics
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
-import numpy as np
-
+from abc_plugins.compare.entrants import AnyEntrant
 from abc_plugins.compare.store import RunStore
+from abc_plugins.core.runtime.fingerprint import digest_arrays
 from abc_plugins.data.datasets import Dataset
 from abc_plugins.machine import describe_machine
 
@@ -17,26 +17,33 @@ Progress = Callable[[int, int, str, float], None]
 """progress(fits done, fits in all, what is fitted now, seconds left or NaN)."""
 
 
-class Named(Protocol):
-    """A contender as far as the order of the fits is concerned."""
+class ComparisonPlan(Protocol[AnyEntrant]):
+    """What is compared."""
 
     @property
-    def key(self) -> str:
-        """Its name on the command line."""
+    def contenders(self) -> Sequence[AnyEntrant]:
+        """Who takes part."""
 
     @property
-    def title(self) -> str:
-        """Its name in tables."""
+    def splits(self) -> int:
+        """Number of splits."""
 
+    def subject(self) -> dict[str, Any]:
+        """What the kept fits of a folder must agree on."""
 
-AnyContender = TypeVar("AnyContender", bound=Named)
+    def fit(self, contender: AnyEntrant, split: int) -> dict[str, Any]:
+        """Fit a contender on a split; what is kept of it has the keys contender and split."""
+
+    def warm_up(self, contenders: Sequence[AnyEntrant]) -> None:
+        """Import packages and compile kernels before the clock runs; gets the contenders that have fits to do."""
+
+    def seconds_of(self, fit: dict[str, Any]) -> float:
+        """What a kept fit took."""
 
 
 def describe_data(dataset: Dataset) -> dict[str, Any]:
     """What tells data from others."""
-    text = "\0".join(map(str, dataset.y.tolist()))
-    digest = hashlib.sha256(np.ascontiguousarray(dataset.X).tobytes() + text.encode())
-    return {"name": dataset.name, "shape": list(dataset.X.shape), "sha256": digest.hexdigest()}
+    return {"name": dataset.name, "shape": list(dataset.X.shape), "sha256": digest_arrays(dataset.X, dataset.y)}
 
 
 def describe_subject(dataset: Dataset, **more: Any) -> dict[str, Any]:
@@ -44,46 +51,41 @@ def describe_subject(dataset: Dataset, **more: Any) -> dict[str, Any]:
     return {"data": describe_data(dataset), **more, "machine": describe_machine()}
 
 
-def run_fits(
-    contenders: Sequence[AnyContender],
-    splits: int,
-    store: RunStore,
+def run(
+    plan: ComparisonPlan[AnyEntrant],
+    folder: str | os.PathLike[str],
     *,
-    fit: Callable[[AnyContender, int], dict[str, Any]],
-    warm_up: Callable[[Sequence[AnyContender]], None],
-    seconds_of: Callable[[dict[str, Any]], float],
-    progress: Progress,
+    fresh: bool = False,
+    progress: Progress = lambda *_: None,
 ) -> list[dict[str, Any]]:
-    """Do all fits that the store does not have yet.
+    """Do all fits of a plan that the folder does not have yet.
 
     Parameters
     ----------
-    contenders : sequence
-    splits : int
-    store : RunStore
-    fit : function
-        (contender, split) -> what is kept of the fit.
-    warm_up : function
-        Gets the contenders that have fits to do, before the first of them.
-    seconds_of : function
-        What a kept fit took.
-    progress : function
+    plan : PracticePlan, or BudgetPlan of `abc_plugins.compare.budgets`
+    folder : path
+        Where the fits are kept.
+    fresh : bool, default=False
+        Drop what is there.
+    progress : function, optional
 
     Returns
     -------
     list of dict
         The fits of all splits and contenders, in this order.
     """
+    contenders, splits = plan.contenders, plan.splits
+    store = RunStore(folder, plan.subject(), fresh=fresh)
     order = [(contender, split) for split in range(splits) for contender in contenders]
     todo = [(contender, split) for contender, split in order if (contender.key, split) not in store.runs]
     n_kept = len(order) - len(todo)
     if todo:
         progress(n_kept, len(order), "warming up", float("nan"))
-        warm_up(list({contender.key: contender for contender, _ in todo}.values()))
+        plan.warm_up(list({contender.key: contender for contender, _ in todo}.values()))
     for done, (contender, split) in enumerate(todo):
-        left = _seconds_left(store, [contender.key for contender, _ in todo[done:]], seconds_of)
+        left = _seconds_left(store, [contender.key for contender, _ in todo[done:]], plan.seconds_of)
         progress(n_kept + done, len(order), f"{contender.title}, split {split + 1} of {splits}", left)
-        store.add(fit(contender, split))
+        store.add(plan.fit(contender, split))
     progress(len(order), len(order), "done", 0.0)
     return [store.runs[contender.key, split] for contender, split in order]
 

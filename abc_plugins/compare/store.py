@@ -13,7 +13,7 @@ FILE = "runs.jsonl"
 
 
 class RunStore:
-    """Finished fits in a file, one a line, behind a line that says what they are fits of.
+    """Finished fits in a file, one per line, behind a line that says what they are fits of.
 
     A line is written to the disk before the next fit begins. If the process is killed while it writes, the last
     line is not whole; it is left out when the file is read, and written over.

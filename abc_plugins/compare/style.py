@@ -1,4 +1,4 @@
-"""Colours and lines of the contenders: one colour an engine, solid lines for what is ours, broken ones for others.
+"""Colours and lines of the contenders: one colour per engine, solid lines for what is ours, broken ones for others.
 
 The colours are those of Okabe and Ito, which can be told apart with all common kinds of colour blindness.
 """

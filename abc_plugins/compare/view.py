@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from abc_plugins.compare.html_page import Picture
+from abc_plugins.compare.page_parts import Picture
 from abc_plugins.data.datasets import Dataset
 
 Runs = Sequence[dict[str, Any]]

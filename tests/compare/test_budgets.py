@@ -6,22 +6,22 @@ import csv
 import json
 import re
 from collections.abc import Callable
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from pages import Page
 from sklearn.datasets import make_classification
 
 from abc_plugins import cli
-from abc_plugins.compare.budgets import plan as compare_running
-from abc_plugins.compare.budgets.contenders import Contender, contenders, select
+from abc_plugins.compare.budgets.contenders import BudgetContender, contenders, select
 from abc_plugins.compare.budgets.engines import Stopwatch
 from abc_plugins.compare.budgets.fitting import fit_and_score, unpack_wrong
-from abc_plugins.compare.budgets.plan import Plan, run
+from abc_plugins.compare.budgets.plan import BudgetPlan
 from abc_plugins.compare.budgets.report import cells, pair_cells
 from abc_plugins.compare.budgets.settings import CompareSettings
+from abc_plugins.compare.running import run
 from abc_plugins.compare.store import RunStore
 from abc_plugins.data.datasets import Dataset, load
 
@@ -38,15 +38,15 @@ def make_dataset(n_classes: int = 3, seed: int = 0) -> Dataset:
 
 
 @pytest.fixture
-def small_plan() -> Plan:
-    return Plan(make_dataset(), SMALL, select(FEW), splits=2)
+def small_plan() -> BudgetPlan:
+    return BudgetPlan(make_dataset(), SMALL, select(FEW), splits=2)
 
 
 # ------------------------------------------------------------------------------------------------ contenders
 
 
 @pytest.mark.parametrize("contender", INSTALLED, ids=lambda contender: contender.key)
-def test_settings_are_the_same_for_all(contender: Contender) -> None:
+def test_settings_are_the_same_for_all(contender: BudgetContender) -> None:
     settings = CompareSettings(
         rounds=7, num_leaves=5, learning_rate=0.3, max_bins=63, leaf_clip=2.5, search=2, gap=3, warmup=4, n_jobs=1
     )
@@ -66,7 +66,7 @@ def test_settings_are_the_same_for_all(contender: Contender) -> None:
 
 
 @pytest.mark.parametrize("contender", INSTALLED, ids=lambda contender: contender.key)
-def test_without_settings_defaults_stand(contender: Contender) -> None:
+def test_without_settings_defaults_stand(contender: BudgetContender) -> None:
     nothing = CompareSettings(rounds=7, num_leaves=None, learning_rate=None, max_bins=None, leaf_clip=None, n_jobs=1)
     made = contender.make(nothing)
     told = {
@@ -87,7 +87,7 @@ def test_every_adaptive_contender_has_a_rival_that_takes_part() -> None:
 
 
 def test_a_contender_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Contender, "is_installed", property(lambda self: self.package != "lightgbm"))
+    monkeypatch.setattr(BudgetContender, "is_installed", property(lambda self: self.package != "lightgbm"))
     assert not {"lightgbm", "abc-lightgbm"} & {contender.key for contender in select(None)}
     with pytest.raises(ModuleNotFoundError, match=r"abc-lightgbm needs lightgbm: pip install 'abc-plugins\[lgbm\]'"):
         select(["mart", "abc-lightgbm"])
@@ -95,7 +95,7 @@ def test_a_contender_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("contender", INSTALLED, ids=lambda contender: contender.key)
-def test_curves_end_with_the_prediction_of_the_model(contender: Contender, n_classes: int) -> None:
+def test_curves_end_with_the_prediction_of_the_model(contender: BudgetContender, n_classes: int) -> None:
     data = make_dataset(n_classes)
     settings = CompareSettings(rounds=5, num_leaves=6, learning_rate=0.2, search=2, gap=1, warmup=1)
     model, watch = contender.make(settings), Stopwatch()
@@ -160,7 +160,9 @@ class OracleEngine:
 def test_errors_and_log_loss_are_those_of_the_test_rows() -> None:
     X = np.arange(6.0).reshape(6, 1)
     probabilities = [[1, 0], [0, 1], [0.75, 0.25], [0.6, 0.4], [0, 1], [0.5, 0.5]]
-    entrant = Contender("oracle", "oracle", "abc_plugins", None, None, lambda _: Oracle(probabilities), OracleEngine())
+    entrant = BudgetContender(
+        "oracle", "oracle", "abc_plugins", None, None, lambda _: Oracle(probabilities), OracleEngine()
+    )
     y_test = np.array([0, 1, 0, -1])  # the last label was not seen in training
     fit = fit_and_score(entrant, CompareSettings(), X[:2], np.array([0, 1]), X[2:], y_test)
     assert fit["errors"] == [2, 3]  # the first round predicts the contrary
@@ -197,27 +199,29 @@ def test_trees_and_bases_of_the_schedule() -> None:
 def test_splits_are_those_of_the_literature_only_if_there_is_one() -> None:
     data = make_dataset()
     fixed = Dataset("fixed", data.X, data.y, data.feature_names, np.arange(60), np.arange(60, 240))
-    one, several = Plan(fixed, SMALL, [], splits=1), Plan(fixed, SMALL, [], splits=3)
+    one, several = BudgetPlan(fixed, SMALL, [], splits=1), BudgetPlan(fixed, SMALL, [], splits=3)
     assert one.rows(0)[0].tolist() == list(range(60))
     assert several.rows(0)[0].tolist() != list(range(60))
     assert several.rows(0)[0].size == 60
     assert several.rows(0)[0].tolist() != several.rows(1)[0].tolist()
-    assert Plan(data, SMALL, [], splits=1).rows(0)[0].size == 120
+    assert BudgetPlan(data, SMALL, [], splits=1).rows(0)[0].size == 120
     with pytest.raises(ValueError, match=r"test_size must be a number at least 0.01 and at most 0.99; got 1.5"):
-        Plan(data, SMALL, [], test_size=1.5)
+        BudgetPlan(data, SMALL, [], test_size=1.5)
 
 
-def test_a_run_that_was_stopped_goes_on(small_plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_was_stopped_goes_on(
+    small_plan: BudgetPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = run(small_plan, tmp_path / "a")
-    real_fit, fitted, limit = compare_running._fit, [], [3]
+    real_fit, fitted, limit = BudgetPlan.fit, [], [3]
 
-    def fit_or_stop(plan: Plan, contender: Contender, split: int) -> dict[str, Any]:
+    def fit_or_stop(plan: BudgetPlan, contender: BudgetContender, split: int) -> dict[str, Any]:
         if len(fitted) == limit[0]:
             raise KeyboardInterrupt
         fitted.append((contender.key, split))
         return real_fit(plan, contender, split)
 
-    monkeypatch.setattr(compare_running, "_fit", fit_or_stop)
+    monkeypatch.setattr(BudgetPlan, "fit", fit_or_stop)
     with pytest.raises(KeyboardInterrupt):
         run(small_plan, tmp_path / "b")
     with open(tmp_path / "b" / "runs.jsonl", "a") as file:
@@ -236,15 +240,15 @@ def test_a_run_that_was_stopped_goes_on(small_plan: Plan, tmp_path: Path, monkey
     assert len(fitted) == 4
 
 
-def test_results_of_another_comparison_are_refused(small_plan: Plan, tmp_path: Path) -> None:
+def test_results_of_another_comparison_are_refused(small_plan: BudgetPlan, tmp_path: Path) -> None:
     run(small_plan, tmp_path)
-    other = Plan(small_plan.dataset, CompareSettings(rounds=7), small_plan.contenders, splits=2)
+    other = BudgetPlan(small_plan.dataset, CompareSettings(rounds=7), small_plan.contenders, splits=2)
     message = "has results of another comparison: settings.rounds is 6 there and 7 here. Name another folder with --out"
     with pytest.raises(ValueError, match=message):
         run(other, tmp_path)
     with pytest.raises(ValueError, match=r"data.sha256 is '\w+' there"):
-        run(Plan(make_dataset(seed=1), SMALL, small_plan.contenders), tmp_path)
-    more = Plan(small_plan.dataset, SMALL, select(["mart", *FEW]), splits=3)
+        run(BudgetPlan(make_dataset(seed=1), SMALL, small_plan.contenders), tmp_path)
+    more = BudgetPlan(small_plan.dataset, SMALL, select(["mart", *FEW]), splits=3)
     assert len(run(more, tmp_path)) == 9
 
 
@@ -254,7 +258,7 @@ def test_a_file_that_is_no_store(tmp_path: Path) -> None:
         RunStore(tmp_path, {"data": 1})
 
 
-def test_progress_tells_the_time_left(small_plan: Plan, tmp_path: Path) -> None:
+def test_progress_tells_the_time_left(small_plan: BudgetPlan, tmp_path: Path) -> None:
     told: list[Any] = []
     run(small_plan, tmp_path, progress=lambda *arguments: told.append(arguments))
     assert [(done, total) for done, total, _, _ in told] == [(0, 4), (0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
@@ -266,22 +270,6 @@ def test_progress_tells_the_time_left(small_plan: Plan, tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------------------------------------ the command
-
-
-class Page(HTMLParser):
-    """Collects what a page loads, and its tables."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sources: list[str] = []
-        self.cells: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self.sources += [value for name, value in attrs if name in ("src", "href", "data", "srcset")]
-        assert tag not in ("script", "link", "iframe")
-
-    def handle_data(self, data: str) -> None:
-        self.cells.append(data.strip())
 
 
 Run = Callable[..., tuple[int, str, str]]
@@ -329,9 +317,9 @@ def test_the_command_with_all_contenders(command: Run, tmp_path: Path) -> None:
     assert len(page.sources) == 10  # wide and narrow
     assert all(source.startswith("data:image/svg+xml;base64,") for source in page.sources)
     for row in results["table"]:
-        assert set(cells(row)) <= set(page.cells)
+        assert set(cells(row)) <= set(page.texts)
     for text in (results["command"], results["machine"]["processor"]):
-        assert any(text in cell for cell in page.cells)
+        assert any(text in cell for cell in page.texts)
     assert len(list(folder.glob("*.svg"))) == 10
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from pages import Page
 
 from abc_plugins import cli
 from abc_plugins.compare import contenders
@@ -59,22 +58,6 @@ def test_numbers_that_are_categories_and_cells_that_are_missing(tmp_path: Path) 
     np.testing.assert_array_equal(data.X[:3, 2], [np.nan, 3, 4])
     with pytest.raises(ValueError, match=r"categorical_features must be columns of .* that are features; got 'cod'"):
         read_dataset(str(path), "kind", categorical=["cod"], form=form)
-
-
-class Page(HTMLParser):
-    """Collects what a page loads, and its text."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sources: list[str] = []
-        self.texts: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self.sources += [value for name, value in attrs if name in ("src", "href", "data", "srcset")]
-        assert tag not in ("script", "link", "iframe")
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data.strip().replace("\N{NO-BREAK SPACE}", " "))
 
 
 def test_the_command_on_a_messy_file(

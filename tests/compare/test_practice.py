@@ -183,17 +183,17 @@ def test_what_a_first_prediction_sets_up_is_not_in_its_time(monkeypatch: pytest.
 
 
 AFTER_WARM_UP = """
-from abc_plugins.compare.practice import plan
+from abc_plugins.compare.practice.plan import PracticePlan
 from abc_plugins.compare.practice.contenders import select
 from abc_plugins.core.runtime.jit import compiled_kernels, loaded_kernels
 from abc_plugins.data.datasets import load
 
-wine = plan.PracticePlan(load("wine"), select(["directional", "pairs"]), rounds=60)
-plan._warm_up(wine, wine.contenders)
+wine = PracticePlan(load("wine"), select(["directional", "pairs"]), rounds=60)
+wine.warm_up(wine.contenders)
 before = len(compiled_kernels) + len(loaded_kernels)
 assert before
 for contender in wine.contenders:
-    plan._fit(wine, contender, 0)
+    wine.fit(contender, 0)
 print((compiled_kernels + loaded_kernels)[before:])
 """
 

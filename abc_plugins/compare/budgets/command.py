@@ -12,11 +12,12 @@ import numpy as np
 
 from abc_plugins.compare.budgets.contenders import contenders, select
 from abc_plugins.compare.budgets.page import render_page
-from abc_plugins.compare.budgets.plan import Plan, run
+from abc_plugins.compare.budgets.plan import BudgetPlan
 from abc_plugins.compare.budgets.report import POINT_COLUMNS, as_text
 from abc_plugins.compare.budgets.settings import CompareSettings
 from abc_plugins.compare.budgets.standings import BUDGETS, summarise
-from abc_plugins.compare.html_page import Picture
+from abc_plugins.compare.page_parts import Picture
+from abc_plugins.compare.running import run
 from abc_plugins.compare.view import View
 from abc_plugins.data.datasets import Dataset
 
@@ -67,7 +68,7 @@ def _settings(options: argparse.Namespace) -> CompareSettings:
     return CompareSettings(**given, n_jobs=options.n_jobs)
 
 
-def make_plan(options: argparse.Namespace, dataset: Dataset) -> Plan:
+def make_plan(options: argparse.Namespace, dataset: Dataset) -> BudgetPlan:
     """The plan that the options ask for."""
     settings = _settings(options)
     classes = np.unique(dataset.y)
@@ -75,7 +76,7 @@ def make_plan(options: argparse.Namespace, dataset: Dataset) -> Plan:
         raise ValueError(f"{dataset.name} must have at least two classes; got {classes.size}.")
     if isinstance(settings.search, int) and settings.search > classes.size:
         raise ValueError(f"--search must be at most the number of classes ({classes.size}); got {settings.search}.")
-    return Plan(
+    return BudgetPlan(
         dataset,
         settings,
         select(options.engines),
@@ -85,7 +86,7 @@ def make_plan(options: argparse.Namespace, dataset: Dataset) -> Plan:
     )
 
 
-def make_results(options: argparse.Namespace, plan: Plan, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def make_results(options: argparse.Namespace, plan: BudgetPlan, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return all that results.json holds: the tables, and what they were measured on."""
     subject = plan.subject()
     dataset, first = plan.dataset, runs[0]
@@ -122,7 +123,7 @@ def make_results(options: argparse.Namespace, plan: Plan, runs: Sequence[dict[st
     }
 
 
-def draw_all(plan: Plan, runs: Sequence[dict[str, Any]], _: dict[str, Any], folder: Path) -> list[Picture]:
+def draw_all(plan: BudgetPlan, runs: Sequence[dict[str, Any]], _: dict[str, Any], folder: Path) -> list[Picture]:
     """Draw the pictures."""
     from abc_plugins.compare.budgets.pictures import draw_all as draw
 

@@ -4,58 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
 from abc_plugins.compare.budgets.engines import (
-    CatBoostEngine,
-    Engine,
-    LightGBMEngine,
-    NativeEngine,
-    SklearnEngine,
-    XGBoostEngine,
+    WatchedCatBoost,
+    WatchedEngine,
+    WatchedHistGB,
+    WatchedLightGBM,
+    WatchedNative,
+    WatchedXGBoost,
 )
 from abc_plugins.compare.budgets.settings import SEED, CompareSettings
-from abc_plugins.core.runtime.checks import fail
+from abc_plugins.compare.entrants import Entrant, pick
 
 
 @dataclass(frozen=True)
-class Contender:
+class BudgetContender(Entrant):
     """A classifier that takes part.
 
     Attributes
     ----------
-    key : str
-        Its name on the command line.
-    title : str
-        Its name in tables and pictures.
-    package : str
-        The package it needs.
-    extra : str or None
-        What to install for it; None if it is always there.
+    key, title, package, extra : str
+        See `Entrant`.
     rival : str or None
         Key of the same engine without an adaptive base class; None if it has no base class itself.
     make : function
         CompareSettings -> a classifier with scikit-learn's `fit` and `predict_proba`.
-    engine : Engine
+    engine : WatchedEngine
         How to watch it train, and what it predicts after every round.
     differences : tuple of str
         What it does differently from the others in spite of the common settings.
     """
 
-    key: str
-    title: str
-    package: str
-    extra: str | None
     rival: str | None
     make: Callable[[CompareSettings], Any]
-    engine: Engine
+    engine: WatchedEngine
     differences: tuple[str, ...] = ()
-
-    @property
-    def is_installed(self) -> bool:
-        """Whether its package can be imported."""
-        return find_spec(self.package) is not None
 
     @property
     def is_adaptive(self) -> bool:
@@ -173,17 +157,17 @@ _XGBOOST = "at least a hessian of 1 a leaf, and an L2 penalty of 1, in place of 
 _FIRST_ORDER = "chooses splits by the first-order gain"
 
 
-def contenders() -> list[Contender]:
+def contenders() -> list[BudgetContender]:
     """All contenders, in the order of the table."""
     return [*_native_contenders(), *_adapters_and_rivals(), *_other_libraries()]
 
 
-def _native_contenders() -> list[Contender]:
-    native = NativeEngine()
-    own = "at least 10 samples a leaf; scores start at 0"
+def _native_contenders() -> list[BudgetContender]:
+    native = WatchedNative()
+    own = "at least 10 samples per leaf; scores start at 0"
     package = "abc_plugins"
     return [
-        Contender(
+        BudgetContender(
             "directional",
             "directional",
             package,
@@ -193,10 +177,12 @@ def _native_contenders() -> list[Contender]:
             native,
             ("at least 1 sample a leaf; scores start at the class frequencies", "a tree serves all classes"),
         ),
-        Contender("mart", "mart", package, None, None, _native("mart"), native, (own, _FIRST_ORDER)),
-        Contender("abcmart", "ABC: abcmart", package, None, "mart", _native("abcmart"), native, (own, _FIRST_ORDER)),
-        Contender("robustlogit", "robustlogit", package, None, None, _native("robustlogit"), native, (own,)),
-        Contender(
+        BudgetContender("mart", "mart", package, None, None, _native("mart"), native, (own, _FIRST_ORDER)),
+        BudgetContender(
+            "abcmart", "ABC: abcmart", package, None, "mart", _native("abcmart"), native, (own, _FIRST_ORDER)
+        ),
+        BudgetContender("robustlogit", "robustlogit", package, None, None, _native("robustlogit"), native, (own,)),
+        BudgetContender(
             "abcrobustlogit",
             "ABC: abcrobustlogit",
             package,
@@ -209,10 +195,10 @@ def _native_contenders() -> list[Contender]:
     ]
 
 
-def _adapters_and_rivals() -> list[Contender]:
-    lightgbm, xgboost = LightGBMEngine(), XGBoostEngine()
+def _adapters_and_rivals() -> list[BudgetContender]:
+    lightgbm, xgboost = WatchedLightGBM(), WatchedXGBoost()
     return [
-        Contender(
+        BudgetContender(
             "lightgbm",
             "LightGBM",
             "lightgbm",
@@ -222,7 +208,7 @@ def _adapters_and_rivals() -> list[Contender]:
             lightgbm,
             (_LIGHTGBM, "scores start at the class frequencies"),
         ),
-        Contender(
+        BudgetContender(
             "abc-lightgbm",
             "ABC on LightGBM",
             "lightgbm",
@@ -232,7 +218,7 @@ def _adapters_and_rivals() -> list[Contender]:
             lightgbm,
             (_LIGHTGBM, _ADAPTER),
         ),
-        Contender(
+        BudgetContender(
             "xgboost",
             "XGBoost",
             "xgboost",
@@ -242,7 +228,7 @@ def _adapters_and_rivals() -> list[Contender]:
             xgboost,
             (_XGBOOST, "its hessian is 2p(1 - p): steps half as long at the same learning rate"),
         ),
-        Contender(
+        BudgetContender(
             "abc-xgboost",
             "ABC on XGBoost",
             "xgboost",
@@ -255,48 +241,40 @@ def _adapters_and_rivals() -> list[Contender]:
     ]
 
 
-def _other_libraries() -> list[Contender]:
+def _other_libraries() -> list[BudgetContender]:
     return [
-        Contender(
+        BudgetContender(
             "sklearn",
             "scikit-learn HistGB",
             "sklearn",
             None,
             None,
             _sklearn,
-            SklearnEngine(),
+            WatchedHistGB(),
             (
-                "has no leaf clip; at least 20 samples a leaf; scores start at the class frequencies",
+                "has no leaf clip; at least 20 samples per leaf; scores start at the class frequencies",
                 "tells no times of rounds: its seconds are spread evenly over them",
             ),
         ),
-        Contender(
+        BudgetContender(
             "catboost",
             "CatBoost",
             "catboost",
             "catboost",
             None,
             _catboost,
-            CatBoostEngine(),
+            WatchedCatBoost(),
             (
                 "has no leaf clip; a depth of at most 16; an L2 penalty of 3; random scores and bootstrap as they come",
-                "one tree a round serves all classes, with a value for each in every leaf: it counts as one a class",
+                "one tree per round serves all classes, with a value for each in a leaf: it counts as one per class",
             ),
         ),
     ]
 
 
-def select(keys: Sequence[str] | None) -> list[Contender]:
+def select(keys: Sequence[str] | None) -> list[BudgetContender]:
     """Pick contenders by their keys, in the order of the table; None is all that are installed.
 
     A contender that is named must be installed.
     """
-    known = {contender.key: contender for contender in contenders()}
-    if keys is None:
-        return [contender for contender in known.values() if contender.is_installed]
-    for key in keys:
-        if key not in known:
-            fail("engines", key, f"some of {', '.join(known)}")
-        if not known[key].is_installed:
-            raise ModuleNotFoundError(f"{key} needs {known[key].package}: pip install {known[key].extra}")
-    return [contender for key, contender in known.items() if key in keys]
+    return pick(contenders(), keys)

@@ -55,7 +55,7 @@ class Stopwatch:
         self.ended = time.perf_counter()
 
 
-class Engine(Protocol):
+class WatchedEngine(Protocol):
     """What a comparison needs to know of an engine."""
 
     def fit(self, model: Any, X: AnyArray, y: AnyArray, watch: Stopwatch) -> None:
@@ -71,7 +71,7 @@ class Engine(Protocol):
         """Base class of every round; None for an engine without."""
 
 
-class NativeEngine:
+class WatchedNative:
     """ABCBoostClassifier."""
 
     def fit(self, model: Any, X: AnyArray, y: AnyArray, watch: Stopwatch) -> None:
@@ -104,7 +104,7 @@ class NativeEngine:
         return model.base_classes_.tolist() if model.method.startswith("abc") else None
 
 
-class LightGBMEngine:
+class WatchedLightGBM:
     """LGBMClassifier and ABCLGBMClassifier."""
 
     def fit(self, model: Any, X: AnyArray, y: AnyArray, watch: Stopwatch) -> None:
@@ -156,7 +156,7 @@ class LightGBMEngine:
         return model.base_classes_.tolist() if hasattr(model, "search") else None
 
 
-class XGBoostEngine:
+class WatchedXGBoost:
     """XGBClassifier and ABCXGBClassifier."""
 
     def fit(self, model: Any, X: AnyArray, y: AnyArray, watch: Stopwatch) -> None:
@@ -199,7 +199,7 @@ class XGBoostEngine:
         return [int(base) for base in model.base_classes_] if hasattr(model, "search") else None
 
 
-class SklearnEngine:
+class WatchedHistGB:
     """HistGradientBoostingClassifier."""
 
     def fit(self, model: Any, X: AnyArray, y: AnyArray, watch: Stopwatch) -> None:
@@ -216,7 +216,7 @@ class SklearnEngine:
             yield slice(None), index, probabilities
 
     def trees(self, model: Any, n_classes: int, watch: Stopwatch) -> list[int]:
-        """One a class and round."""
+        """One per class and round."""
         return _scheduled_trees(model, n_classes, len(watch.rounds))
 
     def bases(self, model: Any) -> list[int] | None:  # noqa: ARG002
@@ -224,7 +224,7 @@ class SklearnEngine:
         return None
 
 
-class CatBoostEngine(SklearnEngine):
+class WatchedCatBoost(WatchedHistGB):
     """CatBoostClassifier."""
 
     def fit(self, model: Any, X: AnyArray, y: AnyArray, watch: Stopwatch) -> None:

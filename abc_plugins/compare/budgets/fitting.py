@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from abc_plugins.compare.budgets.contenders import Contender
+from abc_plugins.compare.budgets.contenders import BudgetContender
 from abc_plugins.compare.budgets.engines import Stopwatch, base_schedule
 from abc_plugins.compare.budgets.settings import CompareSettings
 from abc_plugins.compare.parameters import plain_parameters
@@ -19,13 +19,13 @@ _SMALLEST_PROBABILITY = 1e-15
 
 
 def fit_and_score(
-    contender: Contender, settings: CompareSettings, X: AnyArray, y: AnyArray, X_test: AnyArray, y_test: AnyArray
+    contender: BudgetContender, settings: CompareSettings, X: AnyArray, y: AnyArray, X_test: AnyArray, y_test: AnyArray
 ) -> dict[str, Any]:
     """Fit a contender and score it.
 
     Parameters
     ----------
-    contender : Contender
+    contender : BudgetContender
     settings : CompareSettings
     X, y : arrays of shape (n_samples, n_features) and (n_samples,)
         Training rows; labels are class indices 0 .. K - 1, all of which occur.

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from abc_plugins.compare.budgets.contenders import Contender
+from abc_plugins.compare.budgets.contenders import BudgetContender
 from abc_plugins.compare.drawing import Sketch, draw_pictures, legend, plain_ticks
-from abc_plugins.compare.html_page import Picture
+from abc_plugins.compare.page_parts import Picture
 from abc_plugins.compare.style import PHASES, line_of
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.plot import draw_base_classes
@@ -19,14 +19,14 @@ from abc_plugins.plot import draw_base_classes
 _MAX_CLASS_LABELS = 26
 
 
-def draw_all(runs: Sequence[dict[str, Any]], contenders: Sequence[Contender], folder: Path) -> list[Picture]:
+def draw_all(runs: Sequence[dict[str, Any]], contenders: Sequence[BudgetContender], folder: Path) -> list[Picture]:
     """Draw all pictures into a folder."""
     sketches = [Sketch(name, title, text, partial(draw, runs, contenders)) for name, title, text, draw in _PICTURES]
     return draw_pictures(sketches, folder)
 
 
 def _curves(
-    runs: Sequence[dict[str, Any]], contenders: Sequence[Contender], figure: Any, narrow: bool, *, against: str
+    runs: Sequence[dict[str, Any]], contenders: Sequence[BudgetContender], figure: Any, narrow: bool, *, against: str
 ) -> bool:
     """Mean test error of every contender against rounds, seconds or trees."""
     axes = figure.subplots()
@@ -69,7 +69,9 @@ def _error_axis(axes: Any, lowest: float) -> None:
     plain_ticks(axes.yaxis, (1, 2, 3, 5))
 
 
-def _base_classes(runs: Sequence[dict[str, Any]], contenders: Sequence[Contender], figure: Any, narrow: bool) -> bool:
+def _base_classes(
+    runs: Sequence[dict[str, Any]], contenders: Sequence[BudgetContender], figure: Any, narrow: bool
+) -> bool:
     """Base class over the rounds of the first split."""
     own = [
         (contender, run)
@@ -93,7 +95,7 @@ def _base_classes(runs: Sequence[dict[str, Any]], contenders: Sequence[Contender
     return True
 
 
-def _time(runs: Sequence[dict[str, Any]], contenders: Sequence[Contender], figure: Any, narrow: bool) -> bool:
+def _time(runs: Sequence[dict[str, Any]], contenders: Sequence[BudgetContender], figure: Any, narrow: bool) -> bool:
     """Mean seconds of every contender by what was done."""
     axes = figure.subplots()
     left = np.zeros(len(contenders))

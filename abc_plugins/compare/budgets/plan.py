@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from abc_plugins.compare.budgets.contenders import Contender
+from abc_plugins.compare.budgets.contenders import BudgetContender
 from abc_plugins.compare.budgets.fitting import fit_and_score
 from abc_plugins.compare.budgets.settings import CompareSettings
-from abc_plugins.compare.running import Progress, describe_subject, run_fits
-from abc_plugins.compare.store import RunStore
+from abc_plugins.compare.running import describe_subject
 from abc_plugins.core.runtime.arrays import AnyArray
 from abc_plugins.core.runtime.checks import check_integer, check_real
 from abc_plugins.data.datasets import Dataset
@@ -23,14 +21,14 @@ _WARM_UP_ROWS = 2000
 
 
 @dataclass(frozen=True)
-class Plan:
+class BudgetPlan:
     """What is compared.
 
     Attributes
     ----------
     dataset : Dataset
     settings : CompareSettings
-    contenders : sequence of Contender
+    contenders : sequence of BudgetContender
     splits : int
         With 1 split and a data set that has its own, that is taken; otherwise splits are random, stratified by class,
         and train on as large a share as the data set's own.
@@ -42,7 +40,7 @@ class Plan:
 
     dataset: Dataset
     settings: CompareSettings
-    contenders: Sequence[Contender]
+    contenders: Sequence[BudgetContender]
     splits: int = 5
     test_size: float | None = None
     seed: int = 0
@@ -87,68 +85,41 @@ class Plan:
             },
         )
 
+    def fit(self, contender: BudgetContender, split: int) -> dict[str, Any]:
+        """Fit a contender on the training rows of a split, and score it on the test rows."""
+        train, test = self.rows(split)
+        classes = np.unique(self.dataset.y[train])
+        codes = _codes(self.dataset.y, classes)
+        X, X_test = self.dataset.X[train], self.dataset.X[test]
+        return {
+            "contender": contender.key,
+            "split": split,
+            "seed": None if self.own_split else self.seed + split,
+            "n_train": int(train.size),
+            "n_test": int(test.size),
+            "classes": [str(label) for label in classes.tolist()],
+            **fit_and_score(contender, self.settings, X, codes[train], X_test, codes[test]),
+        }
 
-def run(
-    plan: Plan, folder: str | os.PathLike[str], *, fresh: bool = False, progress: Progress = lambda *_: None
-) -> list[dict[str, Any]]:
-    """Do all fits of a plan that the folder does not have yet.
+    def warm_up(self, contenders: Sequence[BudgetContender]) -> None:
+        """Import packages and compile kernels before the clock runs: a classic round, a search, a kept base."""
+        train, _ = self.rows(0)
+        order = np.random.default_rng(self.seed).permutation(train.size)
+        rows = train[order[:_WARM_UP_ROWS]]
+        classes, y = np.unique(self.dataset.y[rows], return_inverse=True)
+        short = dataclasses.replace(self.settings, rounds=min(self.settings.rounds, 4))
+        searching = dataclasses.replace(short, search=min(2, classes.size), gap=1, warmup=1)
+        for contender in contenders:
+            model = contender.make(searching if contender.is_adaptive else short)
+            model.fit(self.dataset.X[rows], y)
+            model.predict_proba(self.dataset.X[rows[:10]])
 
-    Parameters
-    ----------
-    plan : Plan
-    folder : path
-        Where the fits are kept.
-    fresh : bool, default=False
-        Drop what is there.
-    progress : function, optional
-
-    Returns
-    -------
-    list of dict
-        The fits of all splits and contenders, in this order; see `fit_and_score`.
-    """
-    return run_fits(
-        plan.contenders,
-        plan.splits,
-        RunStore(folder, plan.subject(), fresh=fresh),
-        fit=lambda contender, split: _fit(plan, contender, split),
-        warm_up=lambda contenders: _warm_up(plan, contenders),
-        seconds_of=lambda fit: sum(fit["phases"].values()),
-        progress=progress,
-    )
-
-
-def _fit(plan: Plan, contender: Contender, split: int) -> dict[str, Any]:
-    train, test = plan.rows(split)
-    classes = np.unique(plan.dataset.y[train])
-    codes = _codes(plan.dataset.y, classes)
-    X, X_test = plan.dataset.X[train], plan.dataset.X[test]
-    return {
-        "contender": contender.key,
-        "split": split,
-        "seed": None if plan.own_split else plan.seed + split,
-        "n_train": int(train.size),
-        "n_test": int(test.size),
-        "classes": [str(label) for label in classes.tolist()],
-        **fit_and_score(contender, plan.settings, X, codes[train], X_test, codes[test]),
-    }
+    def seconds_of(self, fit: dict[str, Any]) -> float:
+        """Seconds of a fit and its predictions."""
+        return sum(fit["phases"].values())
 
 
 def _codes(y: AnyArray, classes: AnyArray) -> AnyArray:
     """Index of every label among the classes; -1 for one that no training row has."""
     index = {label: code for code, label in enumerate(classes.tolist())}
     return np.array([index.get(label, -1) for label in y.tolist()])
-
-
-def _warm_up(plan: Plan, contenders: Sequence[Contender]) -> None:
-    """Import packages and compile kernels before the clock runs: a classic round, a search, a kept base."""
-    train, _ = plan.rows(0)
-    order = np.random.default_rng(plan.seed).permutation(train.size)
-    rows = train[order[:_WARM_UP_ROWS]]
-    classes, y = np.unique(plan.dataset.y[rows], return_inverse=True)
-    short = dataclasses.replace(plan.settings, rounds=min(plan.settings.rounds, 4))
-    searching = dataclasses.replace(short, search=min(2, classes.size), gap=1, warmup=1)
-    for contender in contenders:
-        model = contender.make(searching if contender.is_adaptive else short)
-        model.fit(plan.dataset.X[rows], y)
-        model.predict_proba(plan.dataset.X[rows[:10]])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from abc_plugins.compare.chance import format_p
-from abc_plugins.compare.tables import aligned, with_error
+from abc_plugins.compare.text_tables import aligned, with_error
 
 HEADINGS = ("method", "test error, %", "log loss", "seconds", "trees", "ms/tree", "rounds", "wins-losses")
 PAIR_HEADINGS = ("ABC against the same engine without", "error, % points", "relative", "wins-losses", "p", "time")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from abc_plugins.compare.budgets.contenders import Contender
+from abc_plugins.compare.budgets.contenders import BudgetContender
 from abc_plugins.compare.budgets.fitting import unpack_wrong
 from abc_plugins.compare.chance import corrected_t_test, mcnemar, standard_error
 from abc_plugins.core.runtime.arrays import AnyArray
@@ -18,19 +18,19 @@ BUDGETS = ("equal-rounds", "equal-trees", "equal-time")
 
 
 def summarise(
-    runs: Sequence[dict[str, Any]], contenders: Sequence[Contender], budget: str = "equal-rounds"
+    runs: Sequence[dict[str, Any]], contenders: Sequence[BudgetContender], budget: str = "equal-rounds"
 ) -> dict[str, Any]:
     """Compute the tables.
 
-    All contenders were trained for the same number of rounds. A boosted model that is cut after a round is the model of
-    so many rounds, so that other budgets need no other fits: "equal-trees" cuts every model of a split at the number of
+    All contenders were trained for the same number of rounds. A boosted model that is cut after round m is the model of
+    m rounds, so that other budgets need no other fits: "equal-trees" cuts every model of a split at the number of
     trees that the thriftiest contender grew, "equal-time" at the seconds that the fastest one took.
 
     Parameters
     ----------
     runs : sequence of dict
         From `run`.
-    contenders : sequence of Contender
+    contenders : sequence of BudgetContender
     budget : {"equal-rounds", "equal-trees", "equal-time"}
 
     Returns
@@ -84,7 +84,7 @@ def _point(run: dict[str, Any], n_rounds: int) -> dict[str, Any]:
     }
 
 
-def _row(contender: Contender, points: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _row(contender: BudgetContender, points: Sequence[dict[str, Any]]) -> dict[str, Any]:
     own = [point for point in points if point["contender"] == contender.key]
     means = {
         name: float(np.mean([point[name] for point in own]))
@@ -112,7 +112,7 @@ def _count_wins(own: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]])
 
 
 def _pair(
-    contender: Contender, rival: Contender, points: Sequence[dict[str, Any]], runs: Sequence[dict[str, Any]]
+    contender: BudgetContender, rival: BudgetContender, points: Sequence[dict[str, Any]], runs: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
     """Compare an ABC contender with the same engine without an adaptive base class, split by split."""
     own = sorted((p for p in points if p["contender"] == contender.key), key=lambda point: point["split"])

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from abc_plugins.compare.html_page import Picture
+from abc_plugins.compare.page_parts import Picture
 from abc_plugins.compare.practice.contenders import contenders, select
 from abc_plugins.compare.practice.page import render_page
-from abc_plugins.compare.practice.plan import ROUNDS, PracticePlan, run
+from abc_plugins.compare.practice.plan import ROUNDS, PracticePlan
 from abc_plugins.compare.practice.report import POINT_COLUMNS, as_text
 from abc_plugins.compare.practice.standings import summarise
 from abc_plugins.compare.practice.table import MAX_TRAIN
+from abc_plugins.compare.running import run
 from abc_plugins.compare.view import View
 from abc_plugins.data.datasets import Dataset
 

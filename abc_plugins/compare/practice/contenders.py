@@ -5,27 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 
+from abc_plugins.compare.entrants import Entrant, pick
 from abc_plugins.compare.practice import training
 from abc_plugins.compare.practice.training import FOREST_TREES, LEAF_CLIP, SHRINKAGE, Train
-from abc_plugins.core.runtime.checks import fail
 
 
 @dataclass(frozen=True)
-class Contender:
+class Contender(Entrant):
     """A classifier that takes part.
 
     Attributes
     ----------
-    key : str
-        Its name on the command line.
-    title : str
-        Its name in tables and pictures.
-    package : str
-        The package it needs.
-    extra : str or None
-        What to install for it; None if it is always there.
+    key, title, package, extra : str
+        See `Entrant`.
     is_ours : bool
         Whether this package makes it.
     train : function
@@ -34,18 +27,9 @@ class Contender:
         How it is used.
     """
 
-    key: str
-    title: str
-    package: str
-    extra: str | None
     is_ours: bool
     train: Train
     settings: str
-
-    @property
-    def is_installed(self) -> bool:
-        """Whether its package can be imported."""
-        return find_spec(self.package) is not None
 
 
 MAIN = "directional"
@@ -115,12 +99,4 @@ def select(keys: Sequence[str] | None) -> list[Contender]:
 
     A contender that is named must be installed.
     """
-    known = {contender.key: contender for contender in contenders()}
-    if keys is None:
-        return [contender for contender in known.values() if contender.is_installed]
-    for key in keys:
-        if key not in known:
-            fail("engines", key, f"some of {', '.join(known)}")
-        if not known[key].is_installed:
-            raise ModuleNotFoundError(f"{key} needs {known[key].package}: pip install {known[key].extra}")
-    return [contender for key, contender in known.items() if key in keys]
+    return pick(contenders(), keys)

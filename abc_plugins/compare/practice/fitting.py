@@ -25,7 +25,7 @@ CALIBRATION_EDGES = np.array([*_EDGES, *(1 - np.array(_EDGES[-2::-1]))])
 
 _CURVE_POINTS = 300
 _SLOW_PREDICTION, _ROWS_OF_SLOW = 1.0, 200
-"""Seconds from which on a prediction is repeated with no more than so many rows."""
+"""A prediction that takes this many seconds is repeated with this many rows only."""
 
 
 def fit_and_score(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from abc_plugins.compare.drawing import Sketch, draw_pictures, legend, plain_ticks
-from abc_plugins.compare.html_page import Picture
+from abc_plugins.compare.page_parts import Picture
 from abc_plugins.compare.practice.contenders import Contender
 from abc_plugins.compare.style import line_of
 from abc_plugins.core.runtime.arrays import AnyArray, Floats

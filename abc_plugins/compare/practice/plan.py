@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,8 +10,7 @@ from abc_plugins.compare.practice import warming
 from abc_plugins.compare.practice.contenders import Contender
 from abc_plugins.compare.practice.fitting import fit_and_score
 from abc_plugins.compare.practice.table import MAX_TRAIN, Parts, Table, make_sample, make_table, own_rows, split_rows
-from abc_plugins.compare.running import Progress, describe_subject, run_fits
-from abc_plugins.compare.store import RunStore
+from abc_plugins.compare.running import describe_subject
 from abc_plugins.core.runtime.checks import check_integer, check_real
 from abc_plugins.data.datasets import Dataset
 
@@ -85,56 +83,29 @@ class PracticePlan:
             splits={"seed": self.seed, "test share": self.test_size, "own split": self.own_split},
         )
 
+    def fit(self, contender: Contender, split: int) -> dict[str, Any]:
+        """Fit a contender on the training rows of a split, and score it on the test rows."""
+        parts, seed = self.parts(split), self.seed + split
+        sample, X_test, y_test = make_sample(self.table, parts, seed=seed, n_jobs=self.n_jobs, rounds=self.rounds)
+        return {
+            "contender": contender.key,
+            "split": split,
+            "seed": seed,
+            "n_fit": int(parts.fit.size),
+            "n_valid": int(parts.valid.size),
+            "n_test": int(parts.test.size),
+            "n_classes": sample.n_classes,
+            "left_out": list(parts.left_out),
+            **fit_and_score(contender, sample, X_test, y_test),
+        }
 
-def run(
-    plan: PracticePlan, folder: str | os.PathLike[str], *, fresh: bool = False, progress: Progress = lambda *_: None
-) -> list[dict[str, Any]]:
-    """Do all fits of a plan that the folder does not have yet.
+    def warm_up(self, contenders: Sequence[Contender]) -> None:
+        """Import packages and compile kernels before the clock runs."""
+        sample, X_test, _ = make_sample(
+            self.table, self.parts(0), seed=self.seed, n_jobs=self.n_jobs, rounds=warming.ROUNDS
+        )
+        warming.warm_up(contenders, sample, X_test)
 
-    Parameters
-    ----------
-    plan : PracticePlan
-    folder : path
-        Where the fits are kept.
-    fresh : bool, default=False
-        Drop what is there.
-    progress : function, optional
-
-    Returns
-    -------
-    list of dict
-        The fits of all splits and contenders, in this order; see `fit_and_score`.
-    """
-    return run_fits(
-        plan.contenders,
-        plan.splits,
-        RunStore(folder, plan.subject(), fresh=fresh),
-        fit=lambda contender, split: _fit(plan, contender, split),
-        warm_up=lambda contenders: _warm_up(plan, contenders),
-        seconds_of=lambda fit: fit["seconds"] + fit["predict_ms"] * fit["n_test"] / 1e6,
-        progress=progress,
-    )
-
-
-def _fit(plan: PracticePlan, contender: Contender, split: int) -> dict[str, Any]:
-    parts, seed = plan.parts(split), plan.seed + split
-    sample, X_test, y_test = make_sample(plan.table, parts, seed=seed, n_jobs=plan.n_jobs, rounds=plan.rounds)
-    return {
-        "contender": contender.key,
-        "split": split,
-        "seed": seed,
-        "n_fit": int(parts.fit.size),
-        "n_valid": int(parts.valid.size),
-        "n_test": int(parts.test.size),
-        "n_classes": sample.n_classes,
-        "left_out": list(parts.left_out),
-        **fit_and_score(contender, sample, X_test, y_test),
-    }
-
-
-def _warm_up(plan: PracticePlan, contenders: Sequence[Contender]) -> None:
-    """Import packages and compile kernels before the clock runs."""
-    sample, X_test, _ = make_sample(
-        plan.table, plan.parts(0), seed=plan.seed, n_jobs=plan.n_jobs, rounds=warming.ROUNDS
-    )
-    warming.warm_up(contenders, sample, X_test)
+    def seconds_of(self, fit: dict[str, Any]) -> float:
+        """Seconds of a fit and its predictions."""
+        return fit["seconds"] + fit["predict_ms"] * fit["n_test"] / 1e6

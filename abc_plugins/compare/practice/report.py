@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from abc_plugins.compare.chance import format_p
-from abc_plugins.compare.tables import aligned, with_error
+from abc_plugins.compare.text_tables import aligned, with_error
 
 HEADINGS = ("method", "log loss", "error, %", "rank", "training, s", "ms/1,000 rows", "model, MB", "rounds")
 DUEL_HEADINGS = ("ABCBoostClassifier against", "log loss", "p", "splits", "error", "p", "splits")

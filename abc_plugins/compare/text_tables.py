@@ -27,7 +27,7 @@ def with_error(value: float, error: float | None, scale: float, shape: str, erro
 
 
 def write_csv(path: str | os.PathLike[str], points: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
-    """Write the figures of every fit, one a line."""
+    """Write the figures of every fit, one per line."""
     with replace_file(Path(path), "w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, columns)
         writer.writeheader()
