@@ -19,7 +19,7 @@ LAYERS = [
     ["abc_plugins.serving"],
     ["abc_plugins.training", "abc_plugins.callbacks"],
     ["abc_plugins.classifier", "abc_plugins.fitted"],
-    ["abc_plugins.plot", "abc_plugins.summary", "abc_plugins.machine"],
+    ["abc_plugins.plot", "abc_plugins.summary", "abc_plugins.machine", "abc_plugins.html_page"],
     ["abc_plugins.lgbm", "abc_plugins.xgb", "abc_plugins.onnx", "abc_plugins.treelite", "abc_plugins.explaining"],
     ["abc_plugins.commands"],
     ["abc_plugins.compare", "abc_plugins.compiling", "abc_plugins.tuning"],

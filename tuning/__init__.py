@@ -1,29 +1,4 @@
 """Optuna studies for the boosters of abc_plugins: `abc_plugins.tuning` under the name that users import."""
 
-from abc_plugins.tuning import (
-    ABCPruningCallback,
-    FoldPruner,
-    ReproducibleSampler,
-    StudyMismatchError,
-    TuneResult,
-    WeightedEnsemble,
-    default_space,
-    load_study,
-    suggest,
-    tune,
-    write_report,
-)
-
-__all__ = [
-    "ABCPruningCallback",
-    "FoldPruner",
-    "ReproducibleSampler",
-    "StudyMismatchError",
-    "TuneResult",
-    "WeightedEnsemble",
-    "default_space",
-    "load_study",
-    "suggest",
-    "tune",
-    "write_report",
-]
+from abc_plugins.tuning import *  # noqa: F403
+from abc_plugins.tuning import __all__ as __all__

@@ -37,15 +37,7 @@ def read(options: argparse.Namespace, path: str, **roles: Any) -> TableData:
     """Read a table file."""
     from abc_plugins.data.tablefiles import read_table
 
-    return read_table(
-        path,
-        drop=options.drop,
-        delimiter=options.delimiter,
-        encoding=options.encoding,
-        missing=options.missing,
-        decimal=options.decimal,
-        **roles,
-    )
+    return read_table(path, drop=options.drop, form=csv_format(options), **roles)
 
 
 def warn_of_index(names: Sequence[str] | None, path: str) -> None:

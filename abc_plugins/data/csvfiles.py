@@ -33,7 +33,7 @@ _NAMED_DELIMITERS = {"\\t": "\t", "tab": "\t"}
 """A tab is hard to type in a shell."""
 
 _MOSTLY = 0.9
-"""A column of text in which so many cells are numbers was meant to be numbers."""
+"""A column of text in which this share of the cells are numbers was meant to be numbers."""
 
 _MANY_NUMBERS = 32
 """So many different numbers are hardly names of categories."""
@@ -250,7 +250,7 @@ def read_arrow(path: Path, form: CsvFormat, text: Sequence[str]) -> Any:
 
 
 def iterate_arrow(path: Path, form: CsvFormat, names: Sequence[str], block_bytes: int) -> Iterator[Any]:
-    """Read some columns as text, so many bytes of the file at a time."""
+    """Read some columns as text, a block of bytes at a time."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 

@@ -19,7 +19,7 @@ def check_fit_arguments(X: Any, y: Any, sample_weight: Any) -> None:
     shape = _shape_of_table(X)
     if len(shape) != _MATRIX:
         raise ValueError(
-            f"Expected 2D array for X, got {len(shape)}D array instead. Reshape your data: one row a sample."
+            f"Expected 2D array for X, got {len(shape)}D array instead. Reshape your data: one row per sample."
         )
     if getattr(getattr(X, "dtype", None), "kind", "") == "c":
         raise ValueError(f"Complex data not supported: X has the dtype {X.dtype}.")

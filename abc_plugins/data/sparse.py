@@ -34,7 +34,7 @@ def read_matrix(X: Any, input_name: str) -> Table:
     if len(X.shape) != 2:
         raise ValueError(
             f"Expected a 2-dimensional matrix for {input_name}, got {len(X.shape)} dimension(s) instead. Reshape your "
-            "data: one row a sample."
+            "data: one row per sample."
         )
     itemsize = 4 if X.dtype == np.float32 else 8
     if 0 in X.shape or not is_worthwhile(X.nnz, X.shape, itemsize):

@@ -38,7 +38,7 @@ from abc_plugins.data.tablewriting import PARQUET_SUFFIXES, require_pyarrow
 
 _BATCH_ROWS = 100_000
 _BATCH_BYTES = 2**24
-"""A CSV file is read so many bytes at a time by pyarrow, others so many rows."""
+"""Read at a time: bytes of a CSV file by pyarrow, rows of all other files."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,7 @@ def read_table(
     weight: str | None = None,
     columns: Sequence[str] | None = None,
     drop: Sequence[str] = (),
-    delimiter: str | None = None,
-    encoding: str = "utf-8",
-    missing: Sequence[str] = (),
-    decimal: str = ".",
+    form: CsvFormat | None = None,
     categorical: Any = None,
     text: Sequence[str] = (),
     dates_as_text: bool = False,
@@ -85,23 +82,17 @@ def read_table(
         The columns to take as features, in this order; by default all others.
     drop : sequence of str, default=()
         Columns to leave out.
-    delimiter : str, optional
-        Of a CSV file; a comma by default, a tab for .tsv files, a semicolon if `decimal` is a comma.
-    encoding : str, default="utf-8"
-        Of a CSV file.
-    missing : sequence of str, default=()
-        Cells of a CSV file that are missing values, besides the usual ones.
-    decimal : str, default="."
-        Decimal point of a CSV file.
+    form : CsvFormat, optional
+        How a CSV file is written down.
     categorical : "from_dtype", list of str or None
         Columns to read as categories: those of text, those in the list, or none.
     text : sequence of str, default=()
-        Columns of a CSV file that are text whatever they look like, as far as there are such.
+        Columns of a CSV file that are text whatever they look like; names that the file does not have are ignored.
     dates_as_text : bool, default=False
         Take columns of dates and times as text; otherwise pyarrow's are refused.
     """
     path = Path(path)
-    reader = _open(path, CsvFormat(delimiter, encoding, tuple(missing), decimal), text)
+    reader = _open(path, form or CsvFormat(), text)
     if dates_as_text:
         reader.make_dates_text()
     for role, name in [("target", target), ("weight", weight), *(("drop", name) for name in drop)]:
@@ -128,9 +119,8 @@ def read_batches(
 
     Parameters
     ----------
-    path, columns, drop, categorical, text : see `read_table`
+    path, columns, drop, form, categorical, text : see `read_table`
     keep : sequence of str
-    form : CsvFormat, optional
     """
     path, form = Path(path), form or CsvFormat()
     names, tables = _batches(path, form, text)

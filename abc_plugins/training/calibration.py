@@ -1,4 +1,4 @@
-"""One temperature for all scores, such that probabilities of held-out samples are neither too sure nor too shy."""
+"""One temperature for all scores, such that the probabilities of held-out samples are calibrated."""
 
 from __future__ import annotations
 

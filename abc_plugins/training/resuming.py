@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -18,9 +17,8 @@ from abc_plugins.callbacks import Callback, CallbackList, RoundContext
 from abc_plugins.core.boosters import restore_booster
 from abc_plugins.core.model.checkpoint import Checkpoint, check_checkpoint, load_checkpoint, save_checkpoint
 from abc_plugins.core.model.validation import ModelFormatError
-from abc_plugins.core.runtime.arrays import AnyArray
 from abc_plugins.core.runtime.checks import fail
-from abc_plugins.core.runtime.sparse_table import SparseTable, Table
+from abc_plugins.core.runtime.fingerprint import digest_array, digest_table, is_digest
 from abc_plugins.core.settings import Settings
 from abc_plugins.data.categories import Categories
 from abc_plugins.training.evaluation import EvalSet, Metrics
@@ -99,7 +97,7 @@ class Resumption:
             before, now = stored.get(name), origin.get(name)
             if before == now:
                 continue
-            shown = f"{name} is not the same" if _is_digest(now) else f"{name} was {before!r} and is now {now!r}"
+            shown = f"{name} is not the same" if is_digest(now) else f"{name} was {before!r} and is now {now!r}"
             if name not in stored:
                 shown = f"{name} is new: an older version of abc-plugins wrote it"
             raise ValueError(
@@ -273,13 +271,13 @@ class RunCheckpoints:
             "the seed (random_state)": self.seed,
             "the feature names": None if data.names is None else list(data.names),
             "the categories of X": _digest_categories(data.categories) if data.categories.any else None,
-            "X": _digest_columns(data.X),
-            "y": _digest(data.codes, repr(data.classes.tolist())),
-            "the sample weights (with class_weight)": _digest(data.weights),
+            "X": digest_table(data.X),
+            "y": digest_array(data.codes, repr(data.classes.tolist())),
+            "the sample weights (with class_weight)": digest_array(data.weights),
             **self._origin_of_start,
             "the names of the evaluation sets": [eval_set.name for eval_set in self.data.eval_sets],
             **{
-                f"eval_set[{index}]": _digest(eval_set.codes, eval_set.weights.tobytes(), _digest_columns(eval_set.X))
+                f"eval_set[{index}]": digest_array(eval_set.codes, eval_set.weights.tobytes(), digest_table(eval_set.X))
                 for index, eval_set in enumerate(self.data.eval_sets)
             },
         }
@@ -290,9 +288,9 @@ class RunCheckpoints:
         origin = {}
         if self.before is not None:
             trees = self.before.model_.flat().first_rounds(self.before.best_iteration_)
-            origin["the model before (init_model)"] = _digest(trees.values, trees.threshold.tobytes())
+            origin["the model before (init_model)"] = digest_array(trees.values, trees.threshold.tobytes())
         if self.data.start is not None:
-            origin["init_score"] = _digest(self.data.start)
+            origin["init_score"] = digest_array(self.data.start)
         return origin
 
 
@@ -309,37 +307,6 @@ def _plain(value: Any) -> Any:
     return getattr(value, "__qualname__", type(value).__name__) if callable(value) else value
 
 
-_DIGEST_PREFIX = "blake2b:"
-
-
-def _is_digest(value: Any) -> bool:
-    return isinstance(value, str) and value.startswith(_DIGEST_PREFIX)
-
-
-def _digest(array: AnyArray, *more: str | bytes) -> str:
-    digest = hashlib.blake2b(repr((array.shape, array.dtype.str)).encode(), digest_size=16)
-    digest.update(np.ascontiguousarray(array).data)
-    for part in more:
-        digest.update(part.encode() if isinstance(part, str) else part)
-    return _DIGEST_PREFIX + digest.hexdigest()
-
-
 def _digest_categories(categories: Categories) -> str:
     shown = [None if levels is None else levels.tolist() for levels in categories.levels]
-    return _digest(categories.has_other, repr(shown))
-
-
-def _digest_columns(X: Table) -> str:
-    """Digest of a table that does not depend on its layout or on whether float32 was enough."""
-    digest = hashlib.blake2b(repr(X.shape).encode(), digest_size=16)
-    for f in range(X.shape[1]):
-        if isinstance(X, SparseTable) and X.fill[f] == 0.0:
-            rows, values = X.stored(f)
-            rows, values = rows[values != 0.0], values[values != 0.0]
-        else:
-            column = X.column(f) if isinstance(X, SparseTable) else X[:, f]
-            rows = np.flatnonzero(column)
-            values = column[rows]
-        digest.update(rows.astype(np.uint32).data)
-        digest.update(values.astype(np.float64).data)
-    return _DIGEST_PREFIX + digest.hexdigest()
+    return digest_array(categories.has_other, repr(shown))

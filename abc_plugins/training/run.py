@@ -105,7 +105,7 @@ def train(
 
 
 def describe_run(context: RoundContext, rounds_done: int) -> TrainingRun:
-    """What the training has left behind after so many rounds."""
+    """What the training has left behind after `n_rounds` rounds."""
     booster = context.booster
     best_iteration = rounds_done if context.best_iteration is None else context.best_iteration
     return TrainingRun(

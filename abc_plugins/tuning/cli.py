@@ -11,6 +11,7 @@ from typing import Any
 
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.data.categories import FROM_DTYPE
+from abc_plugins.data.csvfiles import CsvFormat
 from abc_plugins.data.tablefiles import read_table
 
 _ACTIONS = ("run", "status", "report")
@@ -181,15 +182,8 @@ def _check_resume(options: argparse.Namespace, name: str) -> None:
 
 def _read_file(options: argparse.Namespace, path: str, **roles: Any) -> Any:
     drop = [*options.drop, *([options.group] if options.group else [])]
-    return read_table(
-        path,
-        target=options.target,
-        weight=options.weight,
-        drop=drop,
-        delimiter=options.delimiter,
-        encoding=options.encoding,
-        **roles,
-    )
+    form = CsvFormat(options.delimiter, options.encoding)
+    return read_table(path, target=options.target, weight=options.weight, drop=drop, form=form, **roles)
 
 
 def _read(options: argparse.Namespace, path: str) -> tuple[Any, Any]:
@@ -202,8 +196,7 @@ def _read(options: argparse.Namespace, path: str) -> tuple[Any, Any]:
         target=options.group,
         columns=data.features.names[:1],
         categorical=FROM_DTYPE,
-        delimiter=options.delimiter,
-        encoding=options.encoding,
+        form=CsvFormat(options.delimiter, options.encoding),
     )
     return data, groups.labels
 

@@ -12,7 +12,7 @@ from typing import Any
 from optuna import TrialPruned
 
 from abc_plugins.core.runtime.arrays import Floats
-from abc_plugins.tuning.engines.base import Engine, FoldData, FoldFit, Stopping
+from abc_plugins.tuning.engines.base import FoldData, FoldFit, FoldStopping, TunedEngine
 from abc_plugins.tuning.metric import TunedMetric
 from abc_plugins.tuning.space import Space, draw
 from abc_plugins.tuning.study.interrupts import Interrupts
@@ -39,11 +39,11 @@ class Objective:
 
     Attributes
     ----------
-    engine : Engine
+    engine : TunedEngine
     metric : TunedMetric
     folds : sequence of FoldData
     space : dict
-    stopping : Stopping
+    stopping : FoldStopping
     n_trials : int
         Trials that the study is to have.
     with_cost : bool
@@ -57,11 +57,11 @@ class Objective:
         Number of a complete trial -> its probabilities, fold by fold.
     """
 
-    engine: Engine
+    engine: TunedEngine
     metric: TunedMetric
     folds: Sequence[FoldData]
     space: Space
-    stopping: Stopping
+    stopping: FoldStopping
     n_trials: int
     with_cost: bool
     keep_probabilities: bool = False

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from abc_plugins.core.runtime.checks import check_flag, check_integer, check_real, fail
-from abc_plugins.tuning.engines.base import PACKAGES, Engine, Stopping, engine_class
+from abc_plugins.tuning.engines.base import PACKAGES, FoldStopping, TunedEngine, engine_class
 from abc_plugins.tuning.metric import TunedMetric
 from abc_plugins.tuning.space import Space, change_space, default_space, plain_name
 from abc_plugins.tuning.splits import Fold, make_folds, usual_repeats, usual_validation_fraction
@@ -50,12 +50,12 @@ class Splitting:
 
 
 @dataclass(frozen=True)
-class Plan:
+class StudyPlan:
     """All that the trials of a study depend on.
 
     Attributes
     ----------
-    engine : Engine
+    engine : TunedEngine
     data : StudyData
     space : dict
     metric : TunedMetric
@@ -68,7 +68,7 @@ class Plan:
     seed : int
     """
 
-    engine: Engine
+    engine: TunedEngine
     data: StudyData
     space: Space
     metric: TunedMetric
@@ -108,11 +108,11 @@ def make_plan(
     space: Mapping[str, Any] | None,
     metric: str | Callable[..., Any],
     objectives: Sequence[str],
-    stopping: Stopping,
+    stopping: FoldStopping,
     splitting: Splitting,
     sample_weight: Any,
     groups: Any,
-) -> Plan:
+) -> StudyPlan:
     """Read the data and check everything else; the arguments are those of `tune`."""
     with_cost = _check_objectives(objectives)
     fixed = _check_fixed(fixed, stopping.max_rounds)
@@ -137,7 +137,7 @@ def make_plan(
         "early_stopping_rounds": stopping.patience,
         "starts": [list(start) for start in starts],
     }
-    return Plan(used, data, ranges, used_metric, folds, starts, settings, with_cost, seed)
+    return StudyPlan(used, data, ranges, used_metric, folds, starts, settings, with_cost, seed)
 
 
 def check_run(n_trials: Any, timeout: Any, n_jobs: Any, callbacks: Any, progress: Any) -> Run:
@@ -154,11 +154,11 @@ def check_run(n_trials: Any, timeout: Any, n_jobs: Any, callbacks: Any, progress
     )
 
 
-def check_stopping(max_rounds: Any, patience: Any) -> Stopping:
+def check_stopping(max_rounds: Any, patience: Any) -> FoldStopping:
     """Check when a fit ends."""
     if patience is not None:
         patience = check_integer("early_stopping_rounds", patience, minimum=1)
-    return Stopping(check_integer("max_rounds", max_rounds, minimum=1), patience)
+    return FoldStopping(check_integer("max_rounds", max_rounds, minimum=1), patience)
 
 
 def _check_objectives(objectives: Any) -> bool:

@@ -6,11 +6,10 @@ import sys
 import time
 from typing import Any
 
+from abc_plugins.training.progress import make_display
 from abc_plugins.tuning.study.storage import PREFIX
 from abc_plugins.tuning.study.trials import finished_trials
 from abc_plugins.tuning.verdict import judge
-
-_SECONDS_BETWEEN_LINES = 10.0
 
 
 class Progress:
@@ -25,32 +24,20 @@ class Progress:
     """
 
     def __init__(self, n_trials: int, n_before: int) -> None:
-        self.n_trials = n_trials
-        self._n_before = n_before
-        self._started = self._last_line = time.monotonic()
-        self._bar: Any = None
-        if sys.stderr.isatty():
-            from tqdm import tqdm
-
-            self._bar = tqdm(total=n_trials, initial=min(n_before, n_trials), unit="trial", file=sys.stderr)
+        self._n_trials, self._n_before = n_trials, n_before
+        self._started = time.monotonic()
+        self._display = make_display(n_trials, sys.stderr, "trial")
 
     def __call__(self, study: Any, _: Any) -> None:
         """Show the state of the study."""
-        n_done, best = len(finished_trials(study)), _best(study)
-        if self._bar is not None:
-            self._bar.set_postfix_str(best, refresh=False)
-            self._bar.update(n_done - self._bar.n)
-            self._bar.refresh()
-            return
-        now = time.monotonic()
-        if n_done >= self.n_trials or now - self._last_line >= _SECONDS_BETWEEN_LINES:
-            self._last_line = now
-            print(f"{n_done}/{self.n_trials} trials, {now - self._started:.0f} s, {best}", file=sys.stderr, flush=True)
+        n_done = len(finished_trials(study))
+        n_new = n_done - self._n_before
+        per_trial = (time.monotonic() - self._started) / n_new if n_new > 0 else float("nan")
+        self._display.update(n_done, _best(study), per_trial * max(self._n_trials - n_done, 0))
 
     def close(self) -> None:
         """Leave the last state on the screen."""
-        if self._bar is not None:
-            self._bar.close()
+        self._display.close()
 
 
 def _best(study: Any) -> str:

@@ -50,7 +50,7 @@ class TuneResult:
 
     @property
     def trials(self) -> list[dict[str, Any]]:
-        """One record a trial; `pandas.DataFrame(result.trials)` makes a table of it."""
+        """One record per trial; `pandas.DataFrame(result.trials)` makes a table of it."""
         return trial_records(self.study)
 
     @property
@@ -79,7 +79,7 @@ def fit_parameters(trial: Any) -> dict[str, Any]:
 
 
 def trial_records(study: Any) -> list[dict[str, Any]]:
-    """One record a trial."""
+    """One record per trial."""
     records = []
     for trial in study.get_trials(deepcopy=False):
         scores = outcome(trial).get(FOLD_SCORES, [])

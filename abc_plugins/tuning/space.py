@@ -18,7 +18,7 @@ PLUS_ONE = "_plus_1"
 SCHEDULE = ("search", "gap", "warmup")
 _MAX_SEARCH, _MAX_WARMUP = 8, 100
 _LEAST_LARGEST_LEAF, _LEAVES_AT_LEAST = 3, 30
-"""The largest value of the smallest leaf: that of so many leaves, but not below the other number."""
+"""The range of the smallest leaf ends where a tree could have 30 such leaves, but not below 3."""
 
 _MOST_CLASSES_OF_PAIRS = 12
 """With more classes the paper's methods, which grow a tree for every class and round, are left out: on none of the 13

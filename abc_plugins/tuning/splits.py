@@ -67,7 +67,7 @@ def make_folds(
         after their training rows, it is the last ones, else a random share.
     seed : int
     repeats : int, default=1
-        Draw a number of folds so often.
+        Draw the folds this many times, where `cv` is a number.
     """
     if repeats > 1 and not isinstance(cv, int | np.integer):
         fail("repeats", repeats, "1, or None, unless cv is a number of folds")

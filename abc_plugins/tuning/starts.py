@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from abc_plugins.tuning.engines.base import Engine
+from abc_plugins.tuning.engines.base import TunedEngine
 from abc_plugins.tuning.space import Space, applies, plain_name, to_drawn, to_parameters
 from abc_plugins.tuning.study.storage import DEFAULTS
 
@@ -23,7 +23,7 @@ def transfer_table() -> dict[str, Any]:
     return table
 
 
-def first_trials(engine: Engine, space: Space, n_samples: int) -> list[Start]:
+def first_trials(engine: TunedEngine, space: Space, n_samples: int) -> list[Start]:
     """What the first trials of a study draw, the defaults before all others.
 
     Settings that are the same after they have been moved into the ranges of the space are tried once.
@@ -39,7 +39,7 @@ def first_trials(engine: Engine, space: Space, n_samples: int) -> list[Start]:
     return starts
 
 
-def _matter(engine: Engine, space: Space, drawn: Mapping[str, Any]) -> dict[str, Any]:
+def _matter(engine: TunedEngine, space: Space, drawn: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters that are drawn, given the others."""
     values: dict[str, Any] = {**engine.not_tuned, **engine.fixed}
     kept = {}

@@ -14,7 +14,7 @@ from abc_plugins.core.runtime.checks import fail
 from abc_plugins.data.categories import FROM_DTYPE
 from abc_plugins.data.labels import encode_labels, read_labels
 from abc_plugins.data.tables import Features, read_features, read_weights
-from abc_plugins.tuning.engines.base import Engine, FoldData, Samples
+from abc_plugins.tuning.engines.base import FoldData, Samples, TunedEngine
 from abc_plugins.tuning.engines.tables import take_rows
 from abc_plugins.tuning.splits import Fold
 
@@ -91,7 +91,7 @@ class TestSet:
     weights: Floats | None
 
 
-def read_data(X: Any, y: Any, sample_weight: Any, groups: Any, class_weight: Any, engine: Engine) -> StudyData:
+def read_data(X: Any, y: Any, sample_weight: Any, groups: Any, class_weight: Any, engine: TunedEngine) -> StudyData:
     """Read the data of a study."""
     shape, contents = _contents(X)
     classes, codes = read_labels(y)
@@ -110,7 +110,7 @@ def read_data(X: Any, y: Any, sample_weight: Any, groups: Any, class_weight: Any
     return StudyData(engine.read(X), shape, contents, codes, classes, weights, training, groups)
 
 
-def read_test(test: Any, data: StudyData, engine: Engine, refit: bool) -> TestSet | None:
+def read_test(test: Any, data: StudyData, engine: TunedEngine, refit: bool) -> TestSet | None:
     """Check the test set without looking at what is in it beyond its shape and labels."""
     if test is None:
         return None

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from abc_plugins.core.runtime.checks import check_flag, check_integer, fail
-from abc_plugins.tuning.engines.base import Engine, engine_class, two_columns
+from abc_plugins.tuning.engines.base import TunedEngine, engine_class, two_columns
 from abc_plugins.tuning.ensemble import EnsembleReport, WeightedEnsemble, build_ensemble
 from abc_plugins.tuning.objective import PARAMS, Objective, SurplusTrialError
-from abc_plugins.tuning.plan import ERROR, Plan, Run, Splitting, check_run, check_stopping, make_plan
+from abc_plugins.tuning.plan import ERROR, Run, Splitting, StudyPlan, check_run, check_stopping, make_plan
 from abc_plugins.tuning.progress import Progress
 from abc_plugins.tuning.result import TuneResult, fit_parameters
 from abc_plugins.tuning.space import change_space, default_space, draw
@@ -91,12 +91,13 @@ def tune(
     n_trials : int, default=50
         Trials that the study is to have in the end. Those that its storage has already are not run again.
     timeout : float, optional
-        Begin no trial after so many seconds.
+        Begin no trial after this many seconds.
     cv : int, splitter or list of (train, test), default=5
         Outer folds. A number gives stratified and shuffled ones. Splits in the order of time are recognised: then the
         last rows of the training part stop the training.
     repeats : int, optional
-        Draw a number of folds so often. By default once, twice below 500 rows and three times below 250.
+        Draw the folds this many times, where `cv` is a number. By default once, twice below 500 rows and three times
+        below 250.
     metric : {"error", "logloss"} or callable, default="logloss"
         Scores the outer folds; training is always stopped by log loss. A function takes (y_true, y_proba) or
         (y_true, y_proba, weight) and returns (name, value, higher_is_better).
@@ -120,8 +121,8 @@ def tune(
     refit : bool, default=True
         Fit the best parameters on all data, with the mean number of rounds of the folds.
     ensemble : int, default=0
-        Weight the best so many trials by greedy selection on the rows of the outer folds, and refit all that have a
-        weight. Where that is no better than the best trial alone, on folds that did not choose the weights, it is
+        Weight this many of the best trials by greedy selection on the rows of the outer folds, and refit all that have
+        a weight. Where that is no better than the best trial alone, on folds that did not choose the weights, it is
         not used. 0 is no ensemble.
     callbacks : iterable of functions (study, trial), optional
         Called after every trial, as by Optuna; `study.stop()` in one of them ends the study there.
@@ -193,7 +194,7 @@ def _check_members(ensemble: Any, refit: Any) -> int:
     return n_members
 
 
-def _open(plan: Plan, storage: Any, study_name: str | None, sampler: Any, pruner: Any) -> Any:
+def _open(plan: StudyPlan, storage: Any, study_name: str | None, sampler: Any, pruner: Any) -> Any:
     """Create the study, or continue it."""
     with silent_optuna():
         return open_study(
@@ -282,7 +283,7 @@ def _result(
     return TuneResult(study, best, parameters, best.values[0], estimator, test_score, report)
 
 
-def _refit(study: Any, engine: Engine, data: StudyData, best: Any, report: EnsembleReport | None) -> Any:
+def _refit(study: Any, engine: TunedEngine, data: StudyData, best: Any, report: EnsembleReport | None) -> Any:
     """Fit the chosen trial, or the members of the ensemble, on all data."""
 
     def fit(trial: Any) -> Any:

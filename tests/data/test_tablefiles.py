@@ -93,14 +93,19 @@ class TestCsv:
 
     def test_other_delimiters_and_encodings(self, write: Any) -> None:
         assert read_table(write("a\tb\n1\t2\n", "data.tsv")).features.names == ["a", "b"]
-        assert read_table(write("a;b\n1;2\n"), delimiter=";").features.names == ["a", "b"]
+        assert read_table(write("a;b\n1;2\n"), form=CsvFormat(";")).features.names == ["a", "b"]
         for tab in ("tab", "\\t", "\t"):
-            assert read_table(write("a\tb\n1\t2\n"), delimiter=tab).features.names == ["a", "b"]
-        assert read_table(write("größe,b\n1,2\n".encode("latin-1")), encoding="latin-1").features.names == [
+            assert read_table(write("a\tb\n1\t2\n"), form=CsvFormat(tab)).features.names == ["a", "b"]
+        assert read_table(
+            write("größe,b\n1,2\n".encode("latin-1")), form=CsvFormat(encoding="latin-1")
+        ).features.names == [
             "größe",
             "b",
         ]
-        assert read_table(write("a,b\n1,2\n".encode("utf-16")), encoding="utf-16").features.names == ["a", "b"]
+        assert read_table(write("a,b\n1,2\n".encode("utf-16")), form=CsvFormat(encoding="utf-16")).features.names == [
+            "a",
+            "b",
+        ]
         assert read_table(write(b"\xef\xbb\xbfa,b\r\n1,2\r\n")).features.names == ["a", "b"]
 
     @pytest.mark.parametrize(
@@ -119,13 +124,17 @@ class TestCsv:
                 {},
                 r"data\.csv is not a text file in utf-8 \(it may be UTF-16 or binary\)",
             ),
-            ("a,b\n1,2\n", {"encoding": "klingon"}, "encoding must be one that Python knows; got 'klingon'"),
+            (
+                "a,b\n1,2\n",
+                {"form": CsvFormat(encoding="klingon")},
+                "encoding must be one that Python knows; got 'klingon'",
+            ),
             (
                 "a;b\n1;2\n",
                 {},
                 r"data\.csv has only one column with the delimiter ','; set another delimiter, perhaps ';'",
             ),
-            ("a,b\n1,2\n", {"delimiter": "::"}, "delimiter must be one ASCII character, or tab; got '::'"),
+            ("a,b\n1,2\n", {"form": CsvFormat("::")}, "delimiter must be one ASCII character, or tab; got '::'"),
             ("width,b\n1,2\n", {"target": "widht"}, r"target 'widht' is not a column of .*Did you mean 'width'\?"),
             ("a,b\n1,2\n", {"target": "z"}, r"target 'z' is not a column of .*; its columns are a, b\.$"),
             ("a,b\n1,2\n", {"weight": "w"}, "weight 'w' is not a column of"),
@@ -152,15 +161,16 @@ class TestCsv:
 
     def test_decimal_comma_and_missing_cells(self, write: Any) -> None:
         path = write("a;b;c\n1,5;?;x\n-2;-999;?\n")
-        data = read_table(path, decimal=",", missing=["?", "-999"], categorical="from_dtype").features
+        form = CsvFormat(missing=("?", "-999"), decimal=",")
+        data = read_table(path, form=form, categorical="from_dtype").features
         np.testing.assert_array_equal(data.array, [[1.5, np.nan, 0], [-2, np.nan, np.nan]])
         assert data.levels is not None
         assert data.levels[2].tolist() == ["x"]
-        ((batch, kept),) = read_batches(path, keep=["c"], form=CsvFormat(None, "utf-8", ("?", "-999"), ","))
+        ((batch, kept),) = read_batches(path, keep=["c"], form=form)
         np.testing.assert_array_equal(batch.array, [[1.5, np.nan], [-2, np.nan]])
         assert kept == {"c": ["x", "?"]}
         with pytest.raises(ValueError, match="delimiter and decimal must be different characters; both are ','"):
-            read_table(path, decimal=",", delimiter=",")
+            read_table(path, form=CsvFormat(",", decimal=","))
 
     def test_bad_cells_are_reported(self, write: Any) -> None:
         path = write("a,b\n" + "".join(f"{k},{k}\n" for k in range(40)) + "oops,1\n5,2\n")
@@ -170,7 +180,7 @@ class TestCsv:
         with pytest.raises(ValueError, match="but 'oops' in row 41"):
             list(read_batches(path))
         assert read_table(path, categorical=["a"]).features.levels is not None
-        assert np.isnan(read_table(path, missing=["oops"]).features.array[40, 0])
+        assert np.isnan(read_table(path, form=CsvFormat(missing=("oops",))).features.array[40, 0])
 
     def test_bad_cells_are_reported_with_their_row_of_the_file(
         self, write: Any, monkeypatch: pytest.MonkeyPatch
@@ -194,7 +204,7 @@ class TestCsv:
             assert read_table(path, categorical="from_dtype").features.levels is not None
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert read_table(path, categorical="from_dtype", missing=["?"]).features.levels is None
+            assert read_table(path, categorical="from_dtype", form=CsvFormat(missing=("?",))).features.levels is None
             grades = write("grade,b\n" + "".join(f"{'K' if k % 5 == 0 else k % 9},{k}\n" for k in range(100)))
             assert read_table(grades, categorical="from_dtype").features.levels is not None
 

@@ -97,7 +97,7 @@ class Workers:
         return self._crews[-1]
 
     def over_rows(self, n_rows: int, work: Callable[[int, int], Any]) -> None:
-        """Call `work(first_block, last_block)` on contiguous shares of the row blocks, one share a thread."""
+        """Call `work(first_block, last_block)` on contiguous shares of the row blocks, one share per thread."""
         n_blocks = count_blocks(n_rows)
         shares = min(self.n_threads, n_blocks)
         bounds = [n_blocks * share // max(shares, 1) for share in range(shares + 1)]

@@ -13,7 +13,7 @@ from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.jit import kernel
 
 _BLOCK_BYTES = 2**26
-"""Rows are made dense so many bytes at a time."""
+"""Bytes of rows that are made dense at a time."""
 
 _FEWEST_ROWS = 64
 

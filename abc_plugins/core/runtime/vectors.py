@@ -16,7 +16,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 LANES = 4
-"""Numbers of a vector: rows have a multiple of so many."""
+"""Numbers of a vector; the length of a row is a multiple of it."""
 
 _DOUBLE = ir.DoubleType()
 _VECTOR = ir.VectorType(_DOUBLE, LANES)

@@ -63,7 +63,7 @@ class FoldData:
 
 
 @dataclass(frozen=True)
-class Stopping:
+class FoldStopping:
     """When a fit ends: at the latest after `max_rounds`, or some rounds after the best one.
 
     Attributes
@@ -107,7 +107,7 @@ class FoldFit:
     probabilities: Floats
 
 
-class Engine(ABC):
+class TunedEngine(ABC):
     """An engine.
 
     Parameters
@@ -135,7 +135,7 @@ class Engine(ABC):
 
     @abstractmethod
     def defaults(self, n_samples: int, space: Space) -> dict[str, Any]:
-        """The estimator's own values of parameters of the space, on so many rows with early stopping."""
+        """The estimator's own values of parameters of the space, on `n_samples` rows with early stopping."""
 
     @abstractmethod
     def estimator(self, parameters: Mapping[str, Any]) -> Any:
@@ -143,7 +143,7 @@ class Engine(ABC):
 
     @abstractmethod
     def fit_fold(
-        self, fold: FoldData, parameters: Mapping[str, Any], stopping: Stopping, callback: RoundCallback
+        self, fold: FoldData, parameters: Mapping[str, Any], stopping: FoldStopping, callback: RoundCallback
     ) -> FoldFit:
         """Fit with the estimator's `parameters`, stopped by the log loss of the fold's validation rows."""
 
@@ -174,7 +174,7 @@ class Engine(ABC):
         return full
 
     def count_trees(self, parameters: Mapping[str, Any], n_rounds: int) -> int:
-        """Trees that an adapter grows in so many rounds."""
+        """Trees that an adapter grows in `n_rounds` rounds."""
         if parameters.get("method") == DIRECTIONAL and self.n_classes > 2:
             own = BoostOptions(trees_per_round=parameters.get("trees_per_round"))
             return own.count_trees(self.n_classes) * n_rounds
@@ -183,23 +183,23 @@ class Engine(ABC):
         return trees_by_round(schedule, n_rounds)[-1] if n_rounds else 0
 
 
-def engine_class(name: str) -> type[Engine]:
+def engine_class(name: str) -> type[TunedEngine]:
     """Find an engine; its package is imported only here."""
     check_choice("engine", name, ENGINES)
     if name == "native":
-        from abc_plugins.tuning.engines.native import NativeEngine
+        from abc_plugins.tuning.engines.native import TunedNative
 
-        return NativeEngine
+        return TunedNative
     [package] = PACKAGES[name]
     if find_spec(package) is None:
         raise ModuleNotFoundError(f"engine {name!r} needs {package}: pip install 'abc-plugins[{name}]'")
     if name == "lgbm":
-        from abc_plugins.tuning.engines.lgbm import LightGBMEngine
+        from abc_plugins.tuning.engines.lgbm import TunedLightGBM
 
-        return LightGBMEngine
-    from abc_plugins.tuning.engines.xgb import XGBoostEngine
+        return TunedLightGBM
+    from abc_plugins.tuning.engines.xgb import TunedXGBoost
 
-    return XGBoostEngine
+    return TunedXGBoost
 
 
 def two_columns(probabilities: Any) -> Floats:

@@ -9,7 +9,7 @@ from typing import Any
 import lightgbm as lgb
 
 from abc_plugins.lgbm import ABCLGBMClassifier
-from abc_plugins.tuning.engines.base import Engine, FoldData, FoldFit, Samples, Stopping
+from abc_plugins.tuning.engines.base import FoldData, FoldFit, FoldStopping, Samples, TunedEngine
 from abc_plugins.tuning.engines.tables import as_categories
 from abc_plugins.tuning.space import Space, plain_name
 from abc_plugins.tuning.study.rounds import RoundCallback
@@ -26,7 +26,7 @@ def _held_out(samples: Samples) -> dict[str, Any]:
     return {"eval_set": [(samples.X, samples.codes)]}
 
 
-class LightGBMEngine(Engine):
+class TunedLightGBM(TunedEngine):
     """`ABCLGBMClassifier`."""
 
     name = "lgbm"
@@ -41,7 +41,7 @@ class LightGBMEngine(Engine):
         return ABCLGBMClassifier(**{"verbosity": -1, "n_jobs": self.n_threads, **self.fixed, **parameters})
 
     def fit_fold(
-        self, fold: FoldData, parameters: Mapping[str, Any], stopping: Stopping, callback: RoundCallback
+        self, fold: FoldData, parameters: Mapping[str, Any], stopping: FoldStopping, callback: RoundCallback
     ) -> FoldFit:
         """Boost until the validation rows gain nothing any more."""
         model = self.estimator(parameters).set_params(n_estimators=stopping.max_rounds)

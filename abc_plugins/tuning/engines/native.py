@@ -7,7 +7,7 @@ from typing import Any
 
 from abc_plugins.classifier import ABCBoostClassifier
 from abc_plugins.core.settings import Settings, check_settings
-from abc_plugins.tuning.engines.base import Engine, FoldData, FoldFit, Stopping
+from abc_plugins.tuning.engines.base import FoldData, FoldFit, FoldStopping, TunedEngine
 from abc_plugins.tuning.space import Space, plain_name
 from abc_plugins.tuning.study.rounds import RoundCallback
 
@@ -15,7 +15,7 @@ _DEEP_FROM, _DEPTHS = 3200, (6, 7)
 _BEST_FIRST_FROM = 2**15
 
 
-class NativeEngine(Engine):
+class TunedNative(TunedEngine):
     """`ABCBoostClassifier`."""
 
     name = "native"
@@ -37,7 +37,7 @@ class NativeEngine(Engine):
         return ABCBoostClassifier(**{"n_jobs": self.n_threads, **self.fixed, **parameters})
 
     def fit_fold(
-        self, fold: FoldData, parameters: Mapping[str, Any], stopping: Stopping, callback: RoundCallback
+        self, fold: FoldData, parameters: Mapping[str, Any], stopping: FoldStopping, callback: RoundCallback
     ) -> FoldFit:
         """Boost until the validation rows gain nothing any more."""
         model = self.estimator(parameters).set_params(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
-from abc_plugins.tuning.engines.base import Engine, FoldData, FoldFit, Stopping
+from abc_plugins.tuning.engines.base import FoldData, FoldFit, FoldStopping, TunedEngine
 from abc_plugins.tuning.engines.tables import as_categories
 from abc_plugins.tuning.space import Space, plain_name
 from abc_plugins.tuning.study.rounds import RoundCallback
@@ -26,7 +26,7 @@ _LIBRARY_DEFAULTS = {
 """What None, which the estimator tells, stands for in XGBoost."""
 
 
-class XGBoostEngine(Engine):
+class TunedXGBoost(TunedEngine):
     """`ABCXGBClassifier`."""
 
     name = "xgb"
@@ -42,7 +42,7 @@ class XGBoostEngine(Engine):
         return ABCXGBClassifier(**{"enable_categorical": True, "n_jobs": self.n_threads, **self.fixed, **parameters})
 
     def fit_fold(
-        self, fold: FoldData, parameters: Mapping[str, Any], stopping: Stopping, callback: RoundCallback
+        self, fold: FoldData, parameters: Mapping[str, Any], stopping: FoldStopping, callback: RoundCallback
     ) -> FoldFit:
         """Boost until the validation rows gain nothing any more."""
         model = self.estimator(parameters)

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from abc_plugins.core.runtime.atomic import replace_file
+from abc_plugins.html_page import document, facts, paragraphs, scrolling_table
 from abc_plugins.tuning.report.importance import importances
 from abc_plugins.tuning.result import finding, fit_parameters, noise, shown, trial_records
 from abc_plugins.tuning.study.storage import FINGERPRINT, PREFIX, silent_optuna
@@ -18,17 +19,10 @@ COMMAND = PREFIX + "command"
 """Attribute of a study: the command that made it."""
 
 _STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #1c2127; max-width: 760px; margin: 1.5em auto; padding: 0 1em; }
-h1 { font-size: 1.5em; margin-bottom: 0.3em; } h2 { font-size: 1.2em; margin: 2em 0 0.3em; }
+body { max-width: 47rem; }
 .found { border-left: 4px solid #1f5fa8; background: #f2f6fb; padding: 0.7em 1em; font-size: 1.08em; }
 .found.kept { border-color: #8a8f98; background: #f4f5f6; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.92em; }
-th, td { padding: 0.25em 0.7em; text-align: right; border-bottom: 1px solid #e1e4e8; white-space: nowrap; }
-table.facts td { text-align: left; white-space: normal; overflow-wrap: anywhere; vertical-align: top; }
-table.facts td:first-child { white-space: nowrap; color: #4c535c; }
 tr.chosen td { background: #fdf1ef; font-weight: 600; } tr.pruned td, tr.fail td, tr.running td { color: #707780; }
-.scroll { overflow-x: auto; } img { display: block; width: 100%; max-width: 720px; height: auto; }
-p.note { color: #4c535c; margin: 0.2em 0 0.6em; } code { overflow-wrap: anywhere; font-size: 0.92em; }
 """
 
 
@@ -57,9 +51,7 @@ def render_report(study: Any) -> str:
         raise ValueError(f"study must be one made by tuning.tune; {study.study_name!r} is not.")
     with silent_optuna():
         shares, n_used = importances(study)
-    name = html.escape(study.study_name)
     parts = [
-        f"<h1>Study {name}</h1>",
         _found(study),
         _facts(study),
         *(
@@ -68,14 +60,10 @@ def render_report(study: Any) -> str:
             for picture in figures(study, shares, n_used)
         ),
         "<h2>Trials</h2>",
-        '<p class="note">The best first. Pruned trials have no score: they were given up after some of the folds.</p>',
+        *paragraphs(["The best first. Pruned trials have no score: they were given up after some of the folds."]),
         _trials(study, shares),
     ]
-    head = (
-        f'<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{name}</title><style>{_STYLE}</style>"
-    )
-    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>\n' + "\n".join(parts) + "\n</body></html>\n"
+    return document(f"Study {study.study_name}", parts, _STYLE)
 
 
 def _found(study: Any) -> str:
@@ -87,7 +75,7 @@ def _found(study: Any) -> str:
         "is judged on the same folds. An untouched test set tells the truth."
     )
     note = f"{warning} {believe}" if warning else believe
-    return f'<p class="found{kept}">{html.escape(finding(study))}</p><p class="note">{html.escape(note)}</p>'
+    return "".join([*paragraphs([finding(study)], f"found{kept}"), *paragraphs([note])])
 
 
 def _facts(study: Any) -> str:
@@ -98,7 +86,7 @@ def _facts(study: Any) -> str:
     dates = [trial.datetime_start for trial in study.get_trials(deepcopy=False) if trial.datetime_start is not None]
     n_rows, n_features = attributes[PREFIX + "shape"]
     parameters = fit_parameters(judge(study).chosen)
-    facts = {
+    known = {
         "chosen": ", ".join(f"{name}={shown(value)}" for name, value in parameters.items()),
         "engine": attributes[PREFIX + "engine"],
         "data": f"{n_rows:,} rows, {n_features:,} features, {len(attributes[PREFIX + 'classes'])} classes",
@@ -109,9 +97,8 @@ def _facts(study: Any) -> str:
         "fit time": f"{sum(record['seconds'] or 0.0 for record in records):.1f} s",
         "versions": ", ".join(f"{package} {version}" for package, version in versions.items()),
     }
-    rows = "".join(f"<tr><td>{name}</td><td>{html.escape(str(value))}</td></tr>" for name, value in facts.items())
-    again = f"<tr><td>to repeat</td><td><code>{html.escape(_command(study, len(records)))}</code></td></tr>"
-    return f'<table class="facts">{rows}{again}</table>'
+    again = f"<code>{html.escape(_command(study, len(records)))}</code>"
+    return facts({**{name: html.escape(str(value)) for name, value in known.items()}, "to repeat": again})
 
 
 def _command(study: Any, n_trials: int) -> str:
@@ -158,7 +145,7 @@ def _trials(study: Any, shares: Mapping[str, float]) -> str:
             state,
         ]
         rows.append(_row(cells, "chosen" if record["number"] == chosen else record["state"]))
-    return f'<div class="scroll"><table>{"".join(rows)}</table></div>'
+    return scrolling_table(rows)
 
 
 def _row(cells: Sequence[Any], kind: str = "", tag: str = "td") -> str:

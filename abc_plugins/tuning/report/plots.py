@@ -23,7 +23,7 @@ _MAX_SLICES, _MAX_BASES = 6, 30
 _FONT = {"font.size": 11, "axes.titlesize": 11}
 
 
-class Picture(NamedTuple):
+class ReportPicture(NamedTuple):
     """A figure of the report: its title, what it shows, and a PNG as a data URI."""
 
     title: str
@@ -31,7 +31,7 @@ class Picture(NamedTuple):
     source: str
 
 
-def figures(study: Any, shares: Mapping[str, float], n_used: int) -> list[Picture]:
+def figures(study: Any, shares: Mapping[str, float], n_used: int) -> list[ReportPicture]:
     """All figures of a study with at least one complete trial; those for which there are too few trials are left out.
 
     Parameters
@@ -49,7 +49,7 @@ def figures(study: Any, shares: Mapping[str, float], n_used: int) -> list[Pictur
         return [picture for picture in [*drawn, _bases(study)] if picture is not None]
 
 
-def _history(study: Any) -> Picture:
+def _history(study: Any) -> ReportPicture:
     from matplotlib.ticker import MaxNLocator
 
     records = trial_records(study)
@@ -96,10 +96,10 @@ def _history(study: Any) -> Picture:
         "Trials far worse than most lie outside the picture; pruned ones, which have no score of all folds, are "
         "marked at the edge."
     )
-    return Picture("History", text, _png(figure))
+    return ReportPicture("History", text, _png(figure))
 
 
-def _importances(shares: Mapping[str, float], n_used: int) -> Picture | None:
+def _importances(shares: Mapping[str, float], n_used: int) -> ReportPicture | None:
     if not shares:
         return None
     figure, axes = _axes(_WIDTH, 0.9 + 0.36 * len(shares))
@@ -109,10 +109,10 @@ def _importances(shares: Mapping[str, float], n_used: int) -> Picture | None:
     axes.set_xlim(0, 1.15 * max(widths))
     axes.set_xlabel("share of the variance of the metric")
     text = f"By fANOVA, from {n_used} complete trials of one method. With few trials this is a rough guide."
-    return Picture("What mattered", text, _png(figure))
+    return ReportPicture("What mattered", text, _png(figure))
 
 
-def _slices(study: Any, by_importance: Sequence[str]) -> Picture | None:
+def _slices(study: Any, by_importance: Sequence[str]) -> ReportPicture | None:
     # What was drawn, not what the estimator was given: it says where the defaults are, too.
     complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     drawn = {trial.number: to_parameters(trial.params) for trial in complete}
@@ -131,7 +131,7 @@ def _slices(study: Any, by_importance: Sequence[str]) -> Picture | None:
         axes.set_visible(False)
     figure.tight_layout()
     text = "Complete trials by the value of one parameter, the most important first; the star is the chosen trial."
-    return Picture("Parameters one by one", text, _png(figure))
+    return ReportPicture("Parameters one by one", text, _png(figure))
 
 
 def _slice(axes: Any, study: Any, scores: Mapping[int, float], name: str, values: Mapping[int, Any]) -> None:
@@ -151,7 +151,7 @@ def _slice(axes: Any, study: Any, scores: Mapping[int, float], name: str, values
     axes.set_ylabel(_metric(study))
 
 
-def _front(study: Any) -> Picture:
+def _front(study: Any) -> ReportPicture:
     records = [record for record in trial_records(study) if record["state"] == "complete"]
     front = sorted(pareto_front(study), key=lambda record: record["cost"])
     figure, axes = _axes(_WIDTH, 3.6)
@@ -173,10 +173,10 @@ def _front(study: Any) -> Picture:
     axes.set_ylabel(_metric(study))
     _legend_below(axes)
     text = "Trials on the front (with their numbers) are beaten by none in both the metric and the cost."
-    return Picture("Metric and cost", text, _png(figure))
+    return ReportPicture("Metric and cost", text, _png(figure))
 
 
-def _bases(study: Any) -> Picture | None:
+def _bases(study: Any) -> ReportPicture | None:
     counts = base_class_rounds(study)
     without = counts.pop("none", 0)
     if not counts:
@@ -191,7 +191,7 @@ def _bases(study: Any) -> Picture | None:
     left_out = len(counts) - len(chosen)
     more = f" {left_out} classes with fewer rounds are not shown." if left_out > 0 else ""
     text = f"Rounds of the chosen trial by their base class; {without} rounds had none.{more}"
-    return Picture("Base classes", text, _png(figure))
+    return ReportPicture("Base classes", text, _png(figure))
 
 
 # ------------------------------------------------------------------------------------------------ drawing

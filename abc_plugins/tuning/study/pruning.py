@@ -30,7 +30,7 @@ class ABCPruningCallback(RoundCallback):
     valid_name : str, optional
         Name of the evaluation set; by default the first one that is not the training data.
     interval : int, default=1
-        Report every so many rounds.
+        Rounds between two reports.
     fold_scores : sequence of float, default=()
         In cross-validation, the scores of the folds done before. What is reported is their mean with the metric.
     first_step : int, default=0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import json
 import os
@@ -13,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import optuna
 from optuna.distributions import distribution_to_json
 from optuna.trial import TrialState
@@ -23,6 +21,7 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 import abc_plugins
 from abc_plugins.core.runtime.arrays import AnyArray
 from abc_plugins.core.runtime.checks import fail
+from abc_plugins.core.runtime.fingerprint import digest_arrays
 from abc_plugins.tuning.space import Space
 from abc_plugins.tuning.splits import Fold
 from abc_plugins.tuning.study.rounds import ALIVE
@@ -144,24 +143,13 @@ def fingerprint(
 ) -> dict[str, Any]:
     """Describe everything that the values of trials depend on; equal studies have equal fingerprints."""
     return {
-        **{name: None if arrays is None else _digest(*arrays) for name, arrays in data.items()},
-        "splits": _digest(*(rows for fold in folds for rows in (fold.train, fold.valid, fold.test))),
+        **{name: None if arrays is None else digest_arrays(*arrays) for name, arrays in data.items()},
+        "splits": digest_arrays(*(rows for fold in folds for rows in (fold.train, fold.valid, fold.test))),
         "space": {name: json.loads(distribution_to_json(value)) for name, value in space.items()},
         "settings": json.loads(json.dumps(settings, sort_keys=True, default=repr)),
         "versions": {"abc-plugins": abc_plugins.__version__}
         | {package: importlib.metadata.version(package) for package in packages},
     }
-
-
-def _digest(*arrays: AnyArray) -> str:
-    digest = hashlib.sha256()
-    for array in arrays:
-        digest.update(f"{array.dtype.kind}{array.shape}".encode())
-        if array.dtype == object:
-            digest.update(repr(array.tolist()).encode())
-        else:
-            digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
 
 
 def check_fingerprint(study: Any, expected: Mapping[str, Any]) -> None:
