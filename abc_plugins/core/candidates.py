@@ -7,6 +7,8 @@ of the score of its own class: one exponential per leaf, one and a logarithm per
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from abc_plugins.core.leaves import Update
@@ -17,6 +19,24 @@ from abc_plugins.core.runtime.parallel import ROWS_PER_BLOCK, Workers, count_blo
 
 _LARGEST_RISE = 690.0
 """A step beyond this counts as this, so that masses stay finite: it is out of all proportion either way."""
+
+
+class _Step(NamedTuple):
+    """What a round would add.
+
+    Attributes
+    ----------
+    base : int
+    tree : array of int32
+        Rows of the leaf numbers, one for every class but the base.
+    rises, growth : arrays of shape (n_trees, n_nodes)
+        Leaf values, and their exponentials.
+    """
+
+    base: int
+    tree: Integers
+    rises: Floats
+    growth: Floats
 
 
 def trial_rises(
@@ -37,23 +57,19 @@ def trial_rises(
     """
     n_samples = labels.size
     rises = np.clip(update.values, -_LARGEST_RISE, _LARGEST_RISE)
-    growth = np.exp(rises)
+    step = _Step(int(update.minus[0]), update.tree, rises, np.exp(rises))
     block_rises = np.empty((len(weights), count_blocks(n_samples)))
-    base = int(update.minus[0])
     workers.over_rows(
         n_samples,
-        lambda first, last: _try_blocks(
-            probabilities, labels, weights, leaf_ids, update.tree, base, rises, growth, block_rises, first, last
-        ),
+        lambda first, last: _try_blocks(probabilities, labels, weights, leaf_ids, step, block_rises, first, last),
     )
     return [float(of_set.sum()) for of_set in block_rises]
 
 
 @kernel
-def _try_blocks(
-    probabilities, labels, weights, leaf_ids, tree, base, rises, growth, block_rises, first_block, last_block
-):
+def _try_blocks(probabilities, labels, weights, leaf_ids, step, block_rises, first_block, last_block):
     """Rise of the loss of some blocks of samples."""
+    base, tree, rises, growth = step
     mass = np.empty(ROWS_PER_BLOCK)
     base_rise = np.empty(ROWS_PER_BLOCK)
     own_rise = np.empty(ROWS_PER_BLOCK)

@@ -5,7 +5,7 @@ all K - 1 trees then push the same score, and together they overshoot. Here each
 scores that the trees before it left; the trees themselves are grown as always.
 
 Masses exp(score) are kept in units of their sum before the round. Only the base class is moved by more than one tree,
-so that three numbers a sample are enough: the mass of all classes but the base, the mass of the base, and the
+so that three numbers per sample are enough: the mass of all classes but the base, the mass of the base, and the
 probability before the round of the class whose turn it is. A tree multiplies masses by exp(leaf value), one
 exponential per leaf.
 """
@@ -13,6 +13,7 @@ exponential per leaf.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,6 +30,33 @@ _MOST_MASS = 1e300
 _LARGEST_EXPONENT = 690.0
 ROWS_WORTH_THREADS = 32 * ROWS_PER_BLOCK
 """With fewer samples, starting the threads for each tree takes longer than they save."""
+
+
+class _State(NamedTuple):
+    """What the trees of a round are renewed from, and what they leave to the next one.
+
+    Attributes
+    ----------
+    labels, weights : arrays of shape (n_samples,)
+    probabilities : array of shape (n_classes, n_samples)
+        Softmax of the scores before the round.
+    base : int
+    other_mass, base_mass : arrays of shape (n_samples,)
+        Mass of all classes but the base, and of the base.
+    block_sums : array of shape (n_blocks, n_nodes, 2)
+        Sums of z and h by block and leaf.
+    growth : array of shape (2, n_nodes)
+        What the leaves of the tree before multiply the masses of its class and of the base by.
+    """
+
+    labels: Integers
+    weights: Floats
+    probabilities: Floats
+    base: int
+    other_mass: Floats
+    base_mass: Floats
+    block_sums: Floats
+    growth: Floats
 
 
 class LeafRenewal:
@@ -63,14 +91,13 @@ class LeafRenewal:
         reduce: Callable[[Floats], Floats] | None = None,
     ) -> None:
         n_samples = labels.size
-        self._probabilities, self._labels, self._weights = probabilities, labels, weights
-        self._base, self._rules, self._workers, self._reduce = base, rules, workers, reduce
-        self._base_mass = np.zeros(n_samples) if base == CLASSIC else probabilities[base].copy()
-        self._other_mass = 1.0 - self._base_mass
-        self._block_sums = np.empty((count_blocks(n_samples), n_nodes, 2))
-        # The tree before: its class, its leaves, and what they multiply the masses of the class and of the base by.
+        self._rules, self._workers, self._reduce = rules, workers, reduce
+        base_mass = np.zeros(n_samples) if base == CLASSIC else probabilities[base].copy()
+        block_sums = np.empty((count_blocks(n_samples), n_nodes, 2))
+        growth = np.ones((2, n_nodes))
+        self._state = _State(labels, weights, probabilities, base, 1.0 - base_mass, base_mass, block_sums, growth)
         self._before: tuple[int, AnyArray] | None = None
-        self._growth = np.ones((2, n_nodes))
+        """Class and leaves of the tree before."""
 
     def renew_trees(self, classes: Sequence[int], trees: Sequence[int], leaf_ids: AnyArray) -> Floats:
         """Set the leaf values of the next trees, one after the other; no class comes twice.
@@ -87,26 +114,19 @@ class LeafRenewal:
         -------
         values : array of shape (n_trees, n_nodes)
         """
-        threaded = self._workers.n_threads > 1 and self._labels.size >= ROWS_WORTH_THREADS
+        threaded = self._workers.n_threads > 1 and self._state.labels.size >= ROWS_WORTH_THREADS
         if threaded or self._reduce is not None:
             return np.array([self.renew(k, leaf_ids[tree]) for k, tree in zip(classes, trees, strict=True)])
         class_before, leaves_before = self._before or (classes[0], leaf_ids[trees[0]])
-        values = np.empty((len(classes), self._block_sums.shape[1]))
+        values = np.empty((len(classes), self._state.block_sums.shape[1]))
         _renew_trees(
-            self._labels,
-            self._weights,
-            self._probabilities,
+            self._state,
             class_before,
             leaves_before,
             np.array(classes, dtype=np.int64),
             np.array(trees, dtype=np.int64),
             leaf_ids,
-            self._base,
             self._rules,
-            self._other_mass,
-            self._base_mass,
-            self._block_sums,
-            self._growth,
             values,
         )
         self._before = (classes[-1], leaf_ids[trees[-1]])
@@ -125,85 +145,41 @@ class LeafRenewal:
         -------
         values : array of shape (n_nodes,)
         """
-        n_samples = self._labels.size
+        n_samples = self._state.labels.size
         class_before, leaves_before = self._before or (k, leaf_ids)
 
         def add_up(first: int, last: int) -> None:
-            _renew_blocks(
-                self._labels,
-                self._weights,
-                self._probabilities[class_before],
-                leaves_before,
-                self._growth,
-                self._other_mass,
-                self._base_mass,
-                self._probabilities[k],
-                leaf_ids,
-                k,
-                self._base,
-                self._block_sums,
-                first,
-                last,
-            )
+            _renew_blocks(self._state, class_before, leaves_before, k, leaf_ids, first, last)
 
         if n_samples < ROWS_WORTH_THREADS:
             add_up(0, count_blocks(n_samples))
         else:
             self._workers.over_rows(n_samples, add_up)
-        sums = self._block_sums.sum(axis=0)
+        sums = self._state.block_sums.sum(axis=0)
         if self._reduce is not None:
             sums = self._reduce(sums)
         values = np.empty(len(sums))
-        _set_values(sums, self._rules, values, self._growth)
+        _set_values(sums, self._rules, values, self._state.growth)
         self._before = (k, leaf_ids)
         return values
 
 
 @kernel
-def _renew_trees(
-    labels,
-    weights,
-    probabilities,
-    class_before,
-    leaves_before,
-    classes,
-    trees,
-    leaf_ids,
-    base,
-    rules,
-    other_mass,
-    base_mass,
-    block_sums,
-    growth,
-    values,
-):
+def _renew_trees(state, class_before, leaves_before, classes, trees, leaf_ids, rules, values):
     """Set the leaf values of some trees in one thread."""
+    block_sums = state.block_sums
+    n_blocks = block_sums.shape[0]
     sums = np.empty(block_sums.shape[1:])
     for t in range(classes.size):
         k = classes[t]
         leaves = leaf_ids[trees[t]]
-        _sum_leaves(
-            labels,
-            weights,
-            probabilities[class_before],
-            leaves_before,
-            growth,
-            other_mass,
-            base_mass,
-            probabilities[k],
-            leaves,
-            k,
-            base,
-            block_sums,
-            0,
-            block_sums.shape[0],
-        )
+        _sum_leaves(state, class_before, leaves_before, k, leaves, 0, n_blocks)
         clear(sums)
-        for block in range(block_sums.shape[0]):
+        for block in range(n_blocks):
             for leaf in range(sums.shape[0]):
                 sums[leaf, 0] += block_sums[block, leaf, 0]
                 sums[leaf, 1] += block_sums[block, leaf, 1]
-        _find_values(sums, rules, values[t], growth)
+        _find_values(sums, rules, values[t], state.growth)
         class_before, leaves_before = k, leaves
 
 
@@ -218,23 +194,10 @@ def _find_values(sums, rules, values, growth):
 
 
 @part_of_kernel
-def _sum_leaves(
-    labels,
-    weights,
-    p_before,
-    leaves_before,
-    growth,
-    other_mass,
-    base_mass,
-    p_class,
-    leaves,
-    k,
-    base,
-    block_sums,
-    first_block,
-    last_block,
-):
+def _sum_leaves(state, class_before, leaves_before, k, leaves, first_block, last_block):
     """Let the tree before act on the masses, then sum z and h of every leaf of this tree, in some blocks."""
+    labels, weights, probabilities, base, other_mass, base_mass, block_sums, growth = state
+    p_before, p_class = probabilities[class_before], probabilities[k]
     n_samples = labels.size
     z = np.empty(ROWS_PER_BLOCK)
     h = np.empty(ROWS_PER_BLOCK)

@@ -133,7 +133,7 @@ def class_vectors(tree: Tree, n_classes: int) -> Floats:
 
 
 def moves_all_classes(trees: Iterable[Tree], n_classes: int) -> bool:
-    """Whether a tree changes the scores of all classes: then one vector a leaf is smaller than one tree a class."""
+    """Whether a tree changes the scores of all classes: then one vector per leaf is smaller than one tree per class."""
     return any(tree.classes.size == n_classes for tree in trees)
 
 

@@ -46,7 +46,7 @@ _VALUES_AT_ONCE = 2**15
 """With many features fewer rows, so that their values stay in the cache."""
 
 _FEW_TREES = 16
-"""To plan how blocks of rows go through so few trees, as those of one round, takes longer than it saves."""
+"""With no more trees than this, as in one round, a plan of how rows go through them takes longer than it saves."""
 
 _MOST_LEAVES = 64
 """Bits of a word."""
@@ -57,7 +57,7 @@ _BY_MASKS, _BY_WALKING = -1, -2
 """How rows find their leaf in a tree that is not symmetric; for a symmetric one its depth is kept instead."""
 
 
-class Plan(NamedTuple):
+class BlockPlan(NamedTuple):
     """How blocks of rows go through some trees.
 
     Attributes
@@ -88,7 +88,7 @@ def add_tree_scores(
     last_round: int,
     scores: Floats,
     workers: Workers,
-    plan: Plan | None = None,
+    plan: BlockPlan | None = None,
 ) -> None:
     """Add the trees of rounds first_round..last_round - 1 to `scores`.
 
@@ -100,7 +100,7 @@ def add_tree_scores(
     first_round, last_round : int
     scores : array of shape (n_samples, n_classes)
     workers : Workers
-    plan : Plan, optional
+    plan : BlockPlan, optional
         `plan_rounds` of these rounds, to make it only once; not for a SparseTable.
     """
     first_tree, last_tree = int(trees.round_start[first_round]), int(trees.round_start[last_round])
@@ -159,17 +159,17 @@ def find_value_rows(X: Table, trees: FlatTrees, t: int, workers: Workers) -> Any
     return found
 
 
-def plan_rounds(trees: FlatTrees, first_round: int, last_round: int) -> Plan:
-    """Plan how blocks of rows go through the trees of rounds first_round..last_round - 1."""
+def plan_rounds(trees: FlatTrees, first_round: int, last_round: int) -> BlockPlan:
+    """BlockPlan how blocks of rows go through the trees of rounds first_round..last_round - 1."""
     nodes = Nodes(*map(trees.__getattribute__, Nodes._fields))
     return _make_plan(nodes, int(trees.round_start[first_round]), int(trees.round_start[last_round]))
 
 
-def _make_plan(nodes: Nodes, first_tree: int, last_tree: int) -> Plan:
+def _make_plan(nodes: Nodes, first_tree: int, last_tree: int) -> BlockPlan:
     first_node, last_node = nodes.node_start[first_tree], nodes.node_start[last_tree]
     feature = nodes.feature[first_node:last_node]
     used = np.unique(feature[feature >= 0])
-    plan = Plan(
+    plan = BlockPlan(
         way=np.empty(last_tree - first_tree, dtype=np.int64),
         used=used,
         column=np.searchsorted(used, feature).astype(np.int32),  # leaves point anywhere: they are not looked at

@@ -2,41 +2,22 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import namedtuple
 
 import numpy as np
 
-from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats, Integers
 from abc_plugins.core.runtime.jit import kernel, part_of_kernel
 from abc_plugins.core.runtime.vectors import add_row
 
 FEWEST_ROWS = 64
 """Fewer rows than that are walked down one by one."""
 
-
-class Nodes(NamedTuple):
-    """The arrays of `FlatTrees` that a prediction needs.
-
-    Attributes
-    ----------
-    node_start, class_start, value_start, set_start : arrays
-    classes, values, sets, feature, threshold, missing_left, left_set, left, right : arrays
-        See `FlatTrees`.
-    """
-
-    node_start: AnyArray
-    class_start: AnyArray
-    value_start: AnyArray
-    set_start: AnyArray
-    classes: Integers
-    values: Floats
-    sets: AnyArray
-    feature: Integers
-    threshold: Floats
-    missing_left: Booleans
-    left_set: Integers
-    left: Integers
-    right: Integers
+Nodes = namedtuple(
+    "Nodes",
+    "node_start class_start value_start set_start classes values sets "
+    "feature threshold missing_left left_set left right",
+)
+"""The arrays of `FlatTrees` that a prediction needs."""
 
 
 @part_of_kernel
