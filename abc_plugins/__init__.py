@@ -1,4 +1,4 @@
-"""Fast ABC-Boost: multi-class gradient boosting with an adaptive base class."""
+"""Multi-class gradient boosting: directional trees, and Fast ABC-Boost natively and on LightGBM and XGBoost."""
 
 from __future__ import annotations
 

@@ -231,9 +231,9 @@ def checkpoint(
     path : path
         An existing file is replaced. Each training needs a file of its own.
     every_rounds : int, optional
-        Write after so many rounds; 10 if `every_seconds` is not given either.
+        Write every this many rounds; 10 if `every_seconds` is not given either.
     every_seconds : float, optional
-        Write after the first round that ends so many seconds after the last time.
+        Write after the first round that ends this many seconds after the last time.
     """
     if not isinstance(path, str | os.PathLike):
         fail("path", path, "the path of a file", TypeError)
@@ -361,7 +361,7 @@ class _EarlyStopping(Callback):
         return n_rounds != context.n_rounds and self._stops(context, n_rounds)
 
     def _stops(self, context: RoundContext, n_rounds: int) -> bool:
-        """Whether a metric has not improved for long enough after so many rounds."""
+        """Whether, after `n_rounds` rounds, a metric has not improved for long enough."""
         stale = [key for key, best in self.best.items() if n_rounds - best.n_rounds >= self.stopping_rounds]
         if not stale:
             return False

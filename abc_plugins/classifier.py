@@ -1,4 +1,4 @@
-"""ABCBoostClassifier: Fast ABC-Boost as a scikit-learn classifier."""
+"""ABCBoostClassifier: directional trees and Fast ABC-Boost as a scikit-learn classifier."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from abc_plugins.training.stopping import Stopping, check_stopping, choose_stopp
 class ABCBoostClassifier(FittedClassifier):
     """Multi-class gradient boosting along directions of class space, or with an adaptive base class.
 
-    None stands for a default that depends on the method: (directional / the paper's methods).
+    Where None is the default, it stands for the values in brackets: (directional trees / the paper's methods).
 
     Parameters
     ----------
@@ -69,12 +69,13 @@ class ABCBoostClassifier(FittedClassifier):
         or to a lower power where less of what is learnt holds for held-out samples: every tenth round is grown
         without a fifth of the samples to find out. Draws are the same in every fit, whatever `random_state` is.
     min_samples_leaf : int or None, default=None
-        Smallest number of rows of a leaf, whatever they weigh (1 / 10). A split that would leave a leaf of a symmetric
-        tree with fewer gains nothing there. "mart" and "abcmart", whose gains divide by weights, count rows by theirs.
+        Smallest number of rows of a leaf, whatever they weigh (1 / 10). In a symmetric tree,
+        a leaf that a split would leave with fewer adds nothing to the gain of that split. "mart" and "abcmart", whose
+        gains divide by weights, count the weight of the rows.
     pair_samples_per_leaf : float, default=4.0
-        A tree of a class and the base class has at most one leaf for so many samples of the two (for so much of their
-        total weight), and two at the least: with few samples of each class larger trees learn accidents. 0 is no
-        limit, as in the paper.
+        A tree of a class and the base class has at most one leaf per this many samples of the two (or this much of
+        their total weight), but never fewer than two leaves: with few samples of each class larger trees fit noise. 0
+        is no limit, as in the paper.
     min_child_weight : float, default=0.0
         Smallest sum of hessians of a leaf, which are in proportion to the weights.
     min_split_gain : float, default=0.0
@@ -97,14 +98,14 @@ class ABCBoostClassifier(FittedClassifier):
     start_scores : {"priors", "zero"} or None, default=None
         Scores before the first round: the logarithms of the class frequencies, or zero ("priors" / "zero").
     max_bins : int or None, default=None
-        Largest number of bins of a feature, up to 255 (one for 64 samples, from 64 to 255 / 255). Missing values have a
-        bin of their own, and so has every category.
+        Largest number of bins of a feature, up to 255 (one per 64 samples, but from 64 to 255 / 255). Missing
+        values have a bin of their own, and so has every category.
     subsample : float, default=1.0
         Share of the samples drawn for each round's trees, without replacement.
     colsample : float, default=1.0
         Share of the features drawn for each tree.
     max_features : float, default=1.0
-        Share of these drawn for each node, or for each level of a symmetric tree; at least one.
+        Share of a tree's features drawn for each node, or for each level of a symmetric tree; at least one.
     interaction_constraints : "pairwise", "no_interactions", list of lists or None, default=None
         Groups of columns, by names or indices, that may be split on along a branch: only columns of one group are.
         Columns that are in none are one more group. With "no_interactions" every column is a group.
@@ -121,7 +122,7 @@ class ABCBoostClassifier(FittedClassifier):
         Whether to stop when a metric of an evaluation set does not improve any more. "auto" does so unless
         `n_estimators` is given, if there is an `eval_set` or at least 200 rows.
     early_stopping_rounds : int or None, default=None
-        Stop early, after so many rounds without improvement (100 if early stopping is on for another reason).
+        Stop early, after this many rounds without improvement (100 if early stopping is on for another reason).
     validation_fraction : float, default=0.1
         Share of the training data set aside for early stopping if there is no `eval_set`.
     refit : bool, default=True
@@ -304,7 +305,8 @@ class ABCBoostClassifier(FittedClassifier):
         y : array-like of shape (n_samples,)
             Labels of any hashable, sortable kind.
         sample_weight : array-like of shape (n_samples,), optional
-            A weight of 2 equals a row given twice, 0 a row left out. Of fractions only the ratios matter.
+            A weight of 2 equals a row given twice, but for `min_samples_leaf`, which counts rows; 0 is a row left out.
+            Of fractions only the ratios matter.
         eval_set : list of (X, y) or (X, y, sample_weight), optional
             Samples to score after every round, called "valid_0", "valid_1", ... unless `eval_names` says otherwise.
         callbacks : list, optional

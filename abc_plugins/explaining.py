@@ -1,7 +1,7 @@
 """SHAP values of native models, by shap's own tree format and its TreeExplainer.
 
 A tree along a direction has a vector in each leaf, and TreeExplainer walks down once for all classes. A tree of a class
-and the base class is explained for its two classes alone: as vectors of K numbers, K - 1 trees a round would cost K
+and the base class is explained for its two classes alone: as vectors of K numbers, K - 1 trees per round would cost K
 times as much.
 
 TreeExplainer knows no sets of categories. Which way a row goes at a node with a set depends on its category alone, so
@@ -83,7 +83,7 @@ class _SetNodes:
     words: AnyArray
 
     def thresholds(self, categories: Floats) -> Floats:
-        """Infinity where the categories of a row, one number a feature, go left, else minus infinity."""
+        """Infinity where the categories of a row, one number per feature, go left, else minus infinity."""
         number = np.nan_to_num(categories[self.feature], nan=0.0).astype(np.int64)  # a missing one is not compared
         word = self.words[np.arange(number.size), number >> 6]
         goes_left = (word >> (number & 63).astype(np.uint64)) & np.uint64(1) != 0

@@ -26,7 +26,7 @@ from abc_plugins.training.persistence import load_classifier, save_classifier
 class FittedClassifier(ClassifierMixin, BaseEstimator):
     """The part of `ABCBoostClassifier` that needs no more than a model.
 
-    Methods that take `n_rounds` use the first so many rounds, and by default `best_iteration_` of them.
+    Methods that take `n_rounds` use the first `n_rounds` rounds, by default `best_iteration_` of them.
     """
 
     n_jobs: int | None

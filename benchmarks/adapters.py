@@ -25,6 +25,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
+from common import print_records
 
 NUM_LEAVES = 20
 LEARNING_RATE = 0.1
@@ -44,6 +45,10 @@ class Schedule:
     def is_stock(self) -> bool:
         """Whether this is the library itself."""
         return self.search is None
+
+    def options(self) -> dict[str, Any]:
+        """Arguments of the adapter's `train`."""
+        return {"method": "abcrobustlogit", **{name: value for name, value in asdict(self).items() if name != "name"}}
 
 
 STOCK = Schedule("stock")
@@ -105,17 +110,7 @@ class LightGBM:
         }
         if schedule.is_stock:
             return lgb.train(params, data, rounds, **evaluation)
-        return abc_lgbm.train(
-            params,
-            data,
-            rounds,
-            method="abcrobustlogit",
-            search=schedule.search,
-            gap=schedule.gap,
-            warmup=schedule.warmup,
-            leaf_values=schedule.leaf_values,
-            **evaluation,
-        )
+        return abc_lgbm.train(params, data, rounds, **schedule.options(), **evaluation)
 
     def test_errors(
         self, data: Any, n_classes: int, rounds: int, schedule: Schedule, clip: float, X: np.ndarray, y: np.ndarray
@@ -172,16 +167,7 @@ class XGBoost:
         }
         if schedule.is_stock:
             return xgboost.train(params, data, rounds)
-        return abc_xgb.train(
-            params,
-            data,
-            rounds,
-            method="abcrobustlogit",
-            search=schedule.search,
-            gap=schedule.gap,
-            warmup=schedule.warmup,
-            leaf_values=schedule.leaf_values,
-        )
+        return abc_xgb.train(params, data, rounds, **schedule.options())
 
     def test_errors(
         self, data: Any, n_classes: int, rounds: int, schedule: Schedule, clip: float, X: np.ndarray, y: np.ndarray
@@ -310,15 +296,6 @@ def _standard_error(values: Any) -> float:
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
 
 
-def print_table(rows: list[dict[str, Any]]) -> None:
-    """Print rows of equal keys as a Markdown table."""
-    names = list(rows[0])
-    print("| " + " | ".join(names) + " |")
-    print("|" + "---|" * len(names))
-    for row in rows:
-        print("| " + " | ".join(f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values()) + " |")
-
-
 def main() -> None:
     """Run one command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -342,7 +319,7 @@ def main() -> None:
         rows = letter(engine, folder, arguments.rounds or 200, arguments.splits, arguments.clips, cells)
     else:
         rows = covtype(engine, folder, arguments.rounds or 200, arguments.clips, cells)
-    print_table(rows)
+    print_records(rows)
     if arguments.json:
         packages = (engine.package, "numpy", "numba", "scikit-learn")
         record = {

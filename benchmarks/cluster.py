@@ -24,6 +24,7 @@ import dask.array
 import numpy as np
 import pandas as pd
 import xgboost
+from common import print_records
 from dask import delayed
 from distributed import Client, LocalCluster
 
@@ -140,15 +141,6 @@ def _nothing() -> Iterator[None]:
     yield None
 
 
-def print_table(rows: list[dict[str, Any]]) -> None:
-    """Print rows of equal keys as a Markdown table."""
-    names = list(rows[0])
-    print("| " + " | ".join(names) + " |")
-    print("|" + "---|" * len(names))
-    for row in rows:
-        print("| " + " | ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row.values()) + " |")
-
-
 def main() -> None:
     """Run the comparison."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -162,7 +154,7 @@ def main() -> None:
     if arguments.data is None:
         parser.error("--data or ABC_PLUGINS_DATA must name the folder of the data sets")
     rows = compare(Path(arguments.data), arguments.rounds, arguments.repeats, arguments.workers, arguments.settings)
-    print_table(rows)
+    print_records(rows)
     if arguments.json:
         packages = ("xgboost", "dask", "distributed", "numpy", "numba")
         record = {

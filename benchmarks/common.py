@@ -10,7 +10,16 @@ from typing import Any
 
 from abc_plugins.machine import describe_machine
 
-__all__ = ["cell_key", "describe_machine", "draw_panels", "peak_megabytes", "print_table", "read_results", "run_cells"]
+__all__ = [
+    "cell_key",
+    "describe_machine",
+    "draw_panels",
+    "peak_megabytes",
+    "print_records",
+    "print_table",
+    "read_results",
+    "run_cells",
+]
 
 Cell = dict[str, Any]
 
@@ -30,6 +39,12 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     lines = [header, ["-" * width for width in widths], *rows]
     for line in lines:
         print("| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |")
+
+
+def print_records(rows: Sequence[dict[str, Any]]) -> None:
+    """Print rows of equal keys as a Markdown table."""
+    cells = [[f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values()] for row in rows]
+    print_table(list(rows[0]), cells)
 
 
 def cell_key(cell: Cell, names: Sequence[str]) -> str:

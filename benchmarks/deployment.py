@@ -103,7 +103,7 @@ RUNTIMES: dict[str, tuple[str, Callable[..., Predict], dict[str, Any]]] = {
     "treelite (GTIL)": ("model.tl", treelite, {}),
     "LightGBM": ("model.txt", lightgbm, {}),
     "XGBoost, vector leaves": ("vectors.ubj", xgboost, {"vector_leaves": True}),
-    "XGBoost, one tree a class": ("model.ubj", xgboost, {"vector_leaves": False}),
+    "XGBoost, one tree per class": ("model.ubj", xgboost, {"vector_leaves": False}),
 }
 
 

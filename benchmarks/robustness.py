@@ -36,7 +36,7 @@ SETS = (
     "flavia_leaves", "soybean", "nursery", "shuttle", "gas_drift", "digits", "leaf99",
 )  # fmt: skip
 SPLITS = 10
-NO_EXHAUSTIVE = ("leaf99",)  # 4,851 trees a round
+NO_EXHAUSTIVE = ("leaf99",)  # 4,851 trees per round
 SEQUENTIAL = {"leaf_values": "sequential"}
 CHEAP = {"search": 1, "gap": 0, "warmup": 0}
 WORST = {"base_choice": "worst"}

@@ -106,6 +106,20 @@ def _make_categories():
     return make_categories
 
 
+@pytest.fixture
+def fitted_on_categories():
+    """A classifier, a table with a level that it has not seen, and that table as numbers (the places of levels)."""
+    pd = pytest.importorskip("pandas")
+    X, y, _ = make_categories(3)
+    levels = pd.Categorical.from_codes(np.nan_to_num(X[:, 0], nan=-1).astype(int), list("mlkjihgfedcb"))
+    table = pd.DataFrame({"level": levels, "size": X[:, 2]})
+    model = ABCBoostClassifier(n_estimators=8, learning_rate=0.3, n_jobs=1, random_state=0).fit(table, y)
+    assert model.model_.flat().sets.size > 0
+    new = table.assign(level=table["level"].astype(object).where(np.arange(400) % 7 > 0, "unknown"))
+    place = {level: number for number, level in enumerate(model.categories_[0])}
+    return model, new, np.column_stack([new["level"].map(place), new["size"]]).astype(float)
+
+
 @pytest.fixture(scope="session")
 def data_folder():
     """Folder of the real data sets; tests that use it are marked `data` and skipped without it."""

@@ -21,7 +21,7 @@ _SCHEDULES: dict[str, dict[str, int]] = {
     PAIRS: {"search": 2, "gap": 10, "warmup": 10},
 }
 _CLASSES_PER_TREE = 3
-"""A round of one directional tree for so many classes learns about as much as one of a tree for each class."""
+"""A round with one directional tree per three classes learns about as much as a classic round."""
 
 
 @dataclass(frozen=True)

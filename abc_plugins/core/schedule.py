@@ -25,13 +25,13 @@ CLASSIC = -1
 """Recorded as the base of a round without a base class: every class grew a tree of its own."""
 
 PROBE_EVERY = 10
-"""Of so many rounds with a base class one is a probe."""
+"""Among this many rounds with a base class one is a probe."""
 
 PROBE_PARTS = 5
-"""A probe leaves out one of so many parts of the samples, each in its turn."""
+"""The samples are cut into this many parts; each probe leaves out the next of them."""
 
 _PROBES_TRUSTED = 2
-"""Trust comes from so many of the last probes: one alone has few samples to tell from where there are few."""
+"""Trust is the mean over this many of the last probes: on small data one alone is too noisy."""
 
 _LARGEST_POWER = 2.0
 _POWER_PER_TRUST = 4.0
@@ -216,7 +216,7 @@ class BaseClassSchedule:
         settings = dict(state)
         bases, probes = settings.pop("bases"), settings.pop("probes")
         if not all(isinstance(gains, list | tuple) and len(gains) == 2 for gains in probes):
-            fail("probes", probes, "pairs of gains on samples seen and not seen")
+            fail("probes", probes, "pairs of gains on samples seen and held out")
         schedule = cls(settings.pop("n_classes"), **settings)
         for base in bases:
             schedule.record(base)

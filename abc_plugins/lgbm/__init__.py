@@ -1,4 +1,4 @@
-"""ABC-Boost on LightGBM: lightgbm.train, lightgbm.cv and LGBMClassifier with an adaptive base class."""
+"""LightGBM's own API - train, cv, LGBMClassifier - with directional trees, or with an adaptive base class."""
 
 try:
     import lightgbm  # noqa: F401

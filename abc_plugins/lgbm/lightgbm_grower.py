@@ -50,7 +50,7 @@ class Grown:
     Attributes
     ----------
     slots : list of (plus, minus) or None
-        One a tree; None for a slot without gradients, whose tree is a single leaf of 0.
+        One per tree; None for a slot without gradients, whose tree is a single leaf of 0.
     iterations : list of int
         Iteration of the booster for every K slots; -1 if none of them found a split.
     additions : array of shape (n_slots, n_samples)
@@ -127,7 +127,7 @@ class LightGBMGrower:
         return list(distinct_pairs(plan, n_classes, shared=self._is_antisymmetric(state)))
 
     def _work_space(self, n_slots: int) -> list[Floats]:
-        """Arrays for what the trees add to every data set, the same ones in every round: fresh memory is slow."""
+        """Arrays for what the trees add to every data set. They are kept: the first touch of new memory is slow."""
         if self._spare is None or self._spare[0].shape[0] < n_slots:
             self._spare = [np.empty((n_slots, data.labels.size)) for data in self.sets]
         return [array[:n_slots] for array in self._spare]

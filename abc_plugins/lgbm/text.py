@@ -198,7 +198,7 @@ class Layout(NamedTuple):
     Attributes
     ----------
     trees : list of TreeText
-        K an iteration.
+        K per iteration.
     round_ends : list of int
         Iterations after which a chosen number of rounds is complete, see `lay_out`.
     """

@@ -33,7 +33,7 @@ _LISTS = {
 
 @dataclass(frozen=True)
 class Column:
-    """Nodes of one tree, one list entry a node, in ONNX's terms.
+    """Nodes of one tree, one list entry per node, in ONNX's terms.
 
     Attributes
     ----------

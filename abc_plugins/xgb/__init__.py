@@ -1,4 +1,4 @@
-"""ABC-Boost on XGBoost: xgboost's own API with an adaptive base class, and stock XGBoost models as the result."""
+"""XGBoost's own API with directional trees, or with an adaptive base class; the result is a stock XGBoost model."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class TreeBytes:
     number : tuple of int
         First byte of the tree's number, and the byte behind it.
     base_weights, left_children, split_conditions, loss_changes : int
-        First byte of the array's numbers, 4 bytes a node. A leaf has no left child (-1), and its value stands
+        First byte of the array's numbers, 4 bytes per node. A leaf has no left child (-1), and its value stands
         among the split conditions; loss changes are the gains of splits.
     n_nodes : int
     """

@@ -9,9 +9,9 @@
     python benchmarks/paper/paper.py report --reduced             # tables and verdicts in Markdown, pictures
 
 Needs the data folder named by ABC_PLUGINS_DATA. Fits are kept in results/paper_full.jsonl or
-results/paper_reduced.jsonl, one a line; what is there is not run again. They are the paper's algorithm as the paper
+results/paper_reduced.jsonl, one per line; what is there is not run again. They are the paper's algorithm as the paper
 and its authors' package have it: leaf values all from the scores before the round and clipped at 50, at least 10
-samples a leaf, no guard.
+samples per leaf, no guard.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ Row = list[str]
 
 
 def make_data(n_classes: int = 4, n_samples: int = 600, n_features: int = 8, seed: int = 0) -> tuple[Any, Any]:
-    """Gaussian clusters that overlap, one a class."""
+    """Gaussian clusters that overlap, one per class."""
     rng = np.random.default_rng([seed, n_classes, n_samples, n_features])
     y = np.arange(n_samples) % n_classes
     return rng.normal(size=(n_classes, n_features))[y] + 1.5 * rng.normal(size=(n_samples, n_features)), y

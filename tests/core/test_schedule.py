@@ -378,7 +378,7 @@ def test_a_state_with_an_impossible_base_is_refused():
 @pytest.mark.parametrize("probes", [[1.0], [[1.0]], [[1.0, 2.0, 3.0]]])
 def test_a_state_with_impossible_probes_is_refused(probes):
     state = BaseClassSchedule(3, warmup=0).to_state() | {"probes": probes}
-    with pytest.raises(ValueError, match="probes must be pairs of gains on samples seen and not seen"):
+    with pytest.raises(ValueError, match="probes must be pairs of gains on samples seen and held out"):
         BaseClassSchedule.from_state(state)
 
 

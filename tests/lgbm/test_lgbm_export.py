@@ -131,17 +131,9 @@ def test_categories(n_classes, tree_shape, grow_model, make_categories):
     assert np.array_equal(again.predict(X), booster.predict(X))
 
 
-def test_categories_of_a_table(make_categories):
+def test_categories_of_a_table(fitted_on_categories):
     """Levels become numbers, their places in `categories_`; what the classifier does not know is missing."""
-    pd = pytest.importorskip("pandas")
-    X, y, _ = make_categories(3)
-    levels = pd.Categorical.from_codes(np.nan_to_num(X[:, 0], nan=-1).astype(int), list("mlkjihgfedcb"))
-    table = pd.DataFrame({"level": levels, "size": X[:, 2]})
-    model = ABCBoostClassifier(n_estimators=8, learning_rate=0.3, n_jobs=1, random_state=0).fit(table, y)
-    assert model.model_.flat().sets.size > 0
-    new = table.assign(level=table["level"].astype(object).where(np.arange(400) % 7 > 0, "unknown"))
-    place = {level: number for number, level in enumerate(model.categories_[0])}
-    numbers = np.column_stack([new["level"].map(place), new["size"]]).astype(float)
+    model, new, numbers = fitted_on_categories
     np.testing.assert_allclose(export(model).predict(numbers), model.predict_proba(new), rtol=0, atol=1e-10)
 
 

@@ -171,8 +171,9 @@ def test_all_features_together_and_only_usable_ones():
     hist, rules = plain_histogram(columns, rows, cells), make_rules(units)
     best = [max(gain for gain, *_ in plain_splits(problem, rows, rules, f)) for f in range(columns.feature.size)]
     usable = np.ones(columns.feature.size, dtype=bool)
-    for _ in range(columns.feature.size):
-        found = find_best_split(
+
+    def search():
+        return find_best_split(
             feature_cells(columns),
             hist,
             *cells.sum(axis=0),
@@ -183,17 +184,10 @@ def test_all_features_together_and_only_usable_ones():
             make_thresholds(40),
             no_order(columns),
         )
+
+    for _ in range(columns.feature.size):
+        found = search()
         assert found.feature == np.argmax(np.where(usable, best, -1.0))
         usable[found.feature] = False
-    found = find_best_split(
-        feature_cells(columns),
-        hist,
-        *cells.sum(axis=0),
-        usable,
-        rules,
-        z_unit,
-        h_unit,
-        make_thresholds(40),
-        no_order(columns),
-    )
+    found = search()
     assert (found.gain, found.feature) == (0.0, -1)

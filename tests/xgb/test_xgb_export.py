@@ -111,17 +111,9 @@ def test_categories(n_classes, tree_shape, grow_model, make_categories):
     assert np.abs(contributions.sum(axis=-1).reshape(scores.shape) - scores).max() < 1e-4
 
 
-def test_categories_of_a_table(make_categories):
+def test_categories_of_a_table(fitted_on_categories):
     """Levels become numbers, their places in `categories_`; what the classifier does not know is missing."""
-    pd = pytest.importorskip("pandas")
-    X, y, _ = make_categories(3)
-    levels = pd.Categorical.from_codes(np.nan_to_num(X[:, 0], nan=-1).astype(int), list("mlkjihgfedcb"))
-    table = pd.DataFrame({"level": levels, "size": X[:, 2]})
-    model = ABCBoostClassifier(n_estimators=8, learning_rate=0.3, n_jobs=1, random_state=0).fit(table, y)
-    assert model.model_.flat().sets.size > 0
-    new = table.assign(level=table["level"].astype(object).where(np.arange(400) % 7 > 0, "unknown"))
-    place = {level: number for number, level in enumerate(model.categories_[0])}
-    numbers = np.column_stack([new["level"].map(place), new["size"]]).astype(float)
+    model, new, numbers = fitted_on_categories
     for vector_leaves in (False, True):
         booster = export(model, vector_leaves=vector_leaves)
         predicted = booster.predict(xgboost.DMatrix(numbers, feature_names=["level", "size"]))

@@ -24,18 +24,18 @@ ALL_VALUES = MOST_BINS + 1
 """In place of `max_bins`: every value has a bin of its own, as categories do."""
 
 ALWAYS_APART = 16
-"""So few values have a bin each."""
+"""Up to this many values have a bin each."""
 
 _DOMINANT_SHARE = 0.95
 _RARE_VALUES_PER_BIN = 4
-"""Where one value has the dominant share, so many others share a bin."""
+"""Where one value has the dominant share, this many other values share a bin."""
 
 _FEWEST_BINS = 64
 _ROWS_PER_BIN = 64
 
 
 def default_max_bins(n_samples: int) -> int:
-    """Bins that so many samples are worth: finer ones make small data slower, and no better."""
+    """Default number of bins for `n_samples` samples: finer bins make small data slower, and no better."""
     return max(_FEWEST_BINS, min(n_samples // _ROWS_PER_BIN, MOST_BINS))
 
 

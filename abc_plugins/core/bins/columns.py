@@ -1,6 +1,6 @@
 """The binned training data as the tree kernels read it.
 
-Copies in two layouts, one byte and about two bytes a value (and another byte where features are joined, see `joint`):
+Copies in two layouts, one byte and about two bytes per value (and another byte where features are joined, see `joint`):
 
 * *codes*, feature by feature, for sending the samples of a node left or right;
 * *entries*, sample by sample, for histograms. An entry is the number of the histogram cell that the sample adds to.
@@ -32,7 +32,7 @@ _DOMINANT_SHARE = 0.5
 """A bin with at least this share of the samples may become the feature's default bin."""
 
 _GLANCE = 1024
-"""So many samples are looked at to find the bin that may be the default."""
+"""Samples that are looked at to find the bin that may be the default."""
 
 _WORTHWHILE_SAVING = 0.25
 """Default bins are used if they save this share of all entries: rows of unequal length cost a little, too."""
