@@ -57,6 +57,7 @@ class EvalSet:
     classes: AnyArray
     given_scores: Floats | None = None
     _rows: ProbabilityRows | None = None
+    _total_weight: float = 0.0
 
     def start(self, scores: Floats, max_leaves: int | None, workers: Workers) -> None:
         """Set the scores before the first round, shape (n_classes,), unless the samples have their own.
@@ -66,6 +67,7 @@ class EvalSet:
         """
         self.scores[:] = scores if self.given_scores is None else self.given_scores
         self._rows = None
+        self._total_weight = float(self.weights.sum())
         if max_leaves is not None:
             self.X = self.X if isinstance(self.X, SparseTable) else np.ascontiguousarray(self.X, dtype=np.float64)
             self._rows = ProbabilityRows(self.codes, self.weights, softmax(self.scores[:1])[0], max_leaves, workers)
@@ -107,7 +109,7 @@ class EvalSet:
         """Weighted mean of the log loss."""
         if self._rows is None:
             return float(mean_loss(self.scores, self.codes, self.weights))
-        return self._rows.loss() / float(self.weights.sum())
+        return self._rows.loss() / self._total_weight
 
 
 def softmax(scores: Floats) -> Floats:

@@ -130,11 +130,11 @@ class DirectionalBooster:
 
     def _to_trees(self, made: DirectionalRound) -> FlatTrees:
         """The trees of a round; of a single leaf of value 0 once the loss is gone."""
-        all_classes = list(range(self._data.n_classes))
-        classes = [[t] if made.is_classic else all_classes for t in range(made.n_trees)]
+        classes = np.arange(self._data.n_classes, dtype=np.int32)
+        classes = classes[:, None] if made.is_classic else np.tile(classes, (made.n_trees, 1))
         if not made.vectors:
             weight = float(self._data.weights.sum())
-            return FlatTrees.from_rounds([[single_leaf(of_tree, weight) for of_tree in classes]])
+            return FlatTrees.from_rounds([[single_leaf(of_tree.tolist(), weight) for of_tree in classes]])
         vectors = made.vectors
         if made.is_classic:
             vectors = [of_tree[:, k : k + 1] for k, of_tree in enumerate(vectors)]

@@ -129,13 +129,16 @@ class ProbabilityRows:
         self._start = np.full(width, LEAST_PROBABILITY)
         self._start[: start.size] = np.maximum(start, LEAST_PROBABILITY)
         n_chunks = max(1, min(_MOST_CHUNKS, labels.size // _ROWS_PER_CHUNK))
-        self._bounds = [labels.size * chunk // n_chunks for chunk in range(n_chunks + 1)]
-        self._chunk_bounds = np.array(self._bounds)
+        bounds = [labels.size * chunk // n_chunks for chunk in range(n_chunks + 1)]
+        self._chunks = [(chunk, bounds[chunk], bounds[chunk + 1]) for chunk in range(n_chunks)]
+        self._chunk_bounds = np.array(bounds)
         self._sums = np.empty((n_chunks, max_leaves, 2, width))
         # The tree that has yet to act on the rows: the leaf of every sample, and what leaves multiply rows by.
         self._growth = np.ones((max_leaves, width))
         self._flat_growth = self._growth.reshape(-1)
         self._waiting: AnyArray = np.empty(0, dtype=np.uint16)
+        none = np.empty((0, labels.size))
+        self._no_directions = np.empty((0, start.size)), none, none
         self._over_chunks(self._fill)
 
     def _fill(self, _chunk: int, first: int, last: int) -> None:
@@ -159,12 +162,11 @@ class ProbabilityRows:
 
     def _over_chunks(self, work: Callable[[int, int, int], None], *, alone: bool = False) -> None:
         """Call `work(chunk, first, last)` for every chunk of samples, with all threads unless `alone`."""
-        bounds = list(enumerate(zip(self._bounds[:-1], self._bounds[1:], strict=True)))
-        if alone:
-            for chunk, (first, last) in bounds:
-                work(chunk, first, last)
+        if alone or len(self._chunks) == 1:
+            for chunk in self._chunks:
+                work(*chunk)
         else:
-            self._workers.over_items(bounds, lambda item, _thread: work(item[0], *item[1]))
+            self._workers.over_items(self._chunks, lambda chunk, _thread: work(*chunk))
 
     def _settle(self) -> None:
         """Let the tree that waits act on the rows."""
@@ -240,8 +242,7 @@ class ProbabilityRows:
 
     def loss(self) -> float:
         """Total weighted log loss."""
-        none = np.empty((0, self._labels.size))
-        return self.derive(np.empty((0, self._n_classes)), none, none)
+        return self.derive(*self._no_directions)
 
     def derive(self, directions: Floats, z: Floats, h: Floats) -> float:
         """Derivatives along directions of class space.
@@ -260,7 +261,7 @@ class ProbabilityRows:
         padded = np.zeros((directions.shape[0], self._rows.shape[1]))
         padded[:, : self._n_classes] = directions
         waiting = self._waiting
-        losses = np.empty(len(self._bounds) - 1)
+        losses = np.empty(len(self._chunks))
 
         def derive_chunk(chunk: int, first: int, last: int) -> None:
             losses[chunk] = _derive(

@@ -100,6 +100,9 @@ class Workers:
         """Call `work(first_block, last_block)` on contiguous shares of the row blocks, one share per thread."""
         n_blocks = count_blocks(n_rows)
         shares = min(self.n_threads, n_blocks)
+        if shares == 1:
+            work(0, n_blocks)
+            return
         bounds = [n_blocks * share // max(shares, 1) for share in range(shares + 1)]
         self._run([partial(work, bounds[share], bounds[share + 1]) for share in range(shares)])
 

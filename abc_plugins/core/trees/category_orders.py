@@ -44,12 +44,13 @@ class CategoryOrders:
 
     def __init__(self, columns: Columns, n_samples: int, seed: int) -> None:
         self._may_sort = columns.is_categorical & (columns.n_bins * _SAMPLES_PER_CATEGORY <= n_samples)
+        self._sorts_any = bool(self._may_sort.any())
         self._features, self._seed = columns.feature, seed
-        self._in_trial = bool(self._may_sort.any()) and n_samples >= _MANY_SAMPLES
+        self._in_trial = self._sorts_any and n_samples >= _MANY_SAMPLES
 
     def draw(self, round_index: int, n_trees: int) -> Booleans:
         """The features whose categories each tree of a round sorts, shape (n_trees, n_split_features)."""
-        if not self._may_sort.any():
+        if not self._sorts_any:
             return np.zeros((n_trees, self._may_sort.size), dtype=np.bool_)
         random = np.random.default_rng([self._seed, round_index, _OF_CATEGORIES])
         return (random.random((n_trees, self._may_sort.size)) < _SORTED_SHARE) & self._may_sort
@@ -61,7 +62,7 @@ class CategoryOrders:
         self._in_trial = False
         natural, by_sums = self._mean_gains(model.flat().first_rounds(_TRIAL_ROUNDS))
         if by_sums < _LEAST_GAIN_SHARE * (natural + by_sums):
-            self._may_sort = np.zeros_like(self._may_sort)
+            self._may_sort, self._sorts_any = np.zeros_like(self._may_sort), False
 
     def _mean_gains(self, trees: FlatTrees) -> Floats:
         """Gain of a tree from splits of the features that may be sorted: in natural order, and sorted."""

@@ -12,7 +12,7 @@ from abc_plugins.core.bins.training_data import TrainingData
 from abc_plugins.core.leaves import Update
 from abc_plugins.core.model.ensemble import LEAF, NO_SETS, NODE_DTYPES, SET_WORDS, THRESHOLD, FlatTrees
 from abc_plugins.core.pairs import Pair
-from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats
+from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats, Integers
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.core.settings import MAX_DEPTH, Settings
@@ -228,29 +228,33 @@ class RoundGrower:
         """Model trees of an update of the last trees grown, as one round."""
         for t in set(update.tree.tolist()):
             number_leaf_nodes(self._nodes[t], self._n_nodes[t])
-        entries = [
-            [plus] if minus == CLASSIC else [plus, minus] for plus, minus in zip(update.plus, update.minus, strict=True)
-        ]
+        # Classic trees move one class, those of a pair two: all trees of a round are of one kind.
+        is_classic = bool((update.minus == CLASSIC).all())
+        signs = [1.0] if is_classic else [1.0, -1.0]
+        classes = update.plus[:, None] if is_classic else np.stack([update.plus, update.minus], axis=1)
         values = []
-        for t, of_tree, of_nodes in zip(update.tree, entries, update.values, strict=True):
+        for t, of_nodes in zip(update.tree, update.values, strict=True):
             n_nodes = self._n_nodes[t]
             leaf = self._nodes["feature"][t, :n_nodes] == LEAF
-            values.append(np.outer(of_nodes[:n_nodes][leaf], [1.0, -1.0][: len(of_tree)]))
-        return self.to_trees(update.tree, entries, values)
+            values.append(np.outer(of_nodes[:n_nodes][leaf], signs))
+        return self.to_trees(update.tree, classes.astype(np.int32), values)
 
-    def to_trees(self, tree: AnyArray, classes: Sequence[Sequence[int]], values: Sequence[Floats]) -> FlatTrees:
+    def to_trees(self, tree: AnyArray, classes: Integers, values: Sequence[Floats]) -> FlatTrees:
         """Model trees of some of the last trees grown, as one round.
 
         Parameters
         ----------
         tree : array of int
             Which of them; their leaves must have been numbered.
-        classes : sequence of sequences of int
+        classes : array of int32, shape (n_trees, n_entries)
             The classes of each tree.
         values : sequence of arrays of shape (n_leaves, n_entries)
         """
-        node_start = np.zeros(tree.size + 1, dtype=np.int64)
+        n_trees, n_entries = classes.shape
+        node_start = np.zeros(n_trees + 1, dtype=np.int64)
         np.cumsum(self._n_nodes[tree], out=node_start[1:])
+        value_start = np.zeros_like(node_start)
+        np.cumsum((self._n_nodes[tree] + 1) // 2 * n_entries, out=value_start[1:])
         arrays = {name: np.empty(node_start[-1], dtype) for name, dtype in NODE_DTYPES.items()}
         bins = np.empty(node_start[-1], dtype=np.int32)
         split_feature = np.empty_like(bins)
@@ -263,12 +267,12 @@ class RoundGrower:
             arrays["threshold"][left_set != THRESHOLD] = 0.0
         arrays["left_set"] = left_set
         return FlatTrees(
-            round_start=np.array([0, tree.size]),
+            round_start=np.array([0, n_trees]),
             node_start=node_start,
-            class_start=np.cumsum([0, *map(len, classes)]),
-            value_start=np.cumsum([0, *(of_tree.size for of_tree in values)]),
+            class_start=np.arange(0, classes.size + 1, n_entries),
+            value_start=value_start,
             set_start=set_start,
-            classes=np.concatenate(classes).astype(np.int32),
+            classes=classes.reshape(-1),
             values=np.concatenate([of_tree.reshape(-1) for of_tree in values]),
             sets=sets,
             **arrays,
@@ -286,7 +290,7 @@ class RoundGrower:
         sets : array of uint64
         """
         left_set = np.full(split_feature.size, THRESHOLD, dtype=np.int32)
-        if not self._data.columns.is_categorical.any():
+        if self._places.shape[1] == 0:  # no categories
             return left_set, np.zeros(tree.size + 1, dtype=np.int64), NO_SETS.reshape(-1)
         sets: list[AnyArray] = []
         set_start = [0]
