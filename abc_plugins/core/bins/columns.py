@@ -114,6 +114,32 @@ def feature_cells(columns):
     return FeatureCells(columns.first_cell, columns.n_cells, columns.n_bins, columns.has_missing, columns.default_bin)
 
 
+class RowEntries(NamedTuple):
+    """What the histogram of a node needs of `Columns`, see there: each argument of a call takes time."""
+
+    entries: AnyArray
+    row_start: AnyArray
+    row_width: AnyArray
+    group_entry: AnyArray
+    group_cell: AnyArray
+    listed: AnyArray
+    listed_start: AnyArray
+
+
+@part_of_kernel
+def row_entries(columns):
+    """Pick the entries of the samples; `listed` are those of features that are lists."""
+    return RowEntries(
+        columns.entries,
+        columns.row_start,
+        columns.row_width,
+        columns.group_entry,
+        columns.group_cell,
+        columns.lists.entries,
+        columns.lists.entry_start,
+    )
+
+
 def make_columns(features: Sequence[FeatureBins], bins: Bins, is_categorical: Booleans | None = None) -> Columns:
     """Lay out binned features, shape (n_features, n_samples); by default none is categorical."""
     kept = varying(features)

@@ -118,12 +118,12 @@ def add_histogram(hist, part):
 
 
 @kernel
-def sum_histogram(columns, rows, amounts, hist):
+def sum_histogram(entries, rows, amounts, hist):
     """Fill `hist` with the sums over the samples `rows` of one number each.
 
     Parameters
     ----------
-    columns : Columns
+    entries : RowEntries
     rows : array of uint32, increasing
     amounts : array of int64, shape (n_samples,)
         Packed cells, or weights.
@@ -131,13 +131,13 @@ def sum_histogram(columns, rows, amounts, hist):
     """
     for cell in range(hist.size):
         hist[cell] = 0
-    for g in range(columns.row_width.size):
-        entries = columns.entries[columns.group_entry[g] : columns.group_entry[g + 1]]
-        group_hist = hist[columns.group_cell[g] : columns.group_cell[g + 1]]
-        row_start = columns.row_start[0 if columns.row_width[g] >= 0 else g]
-        _sum_rows(entries, columns.row_width[g], row_start, rows, amounts, group_hist)
-    if columns.lists.entries.size > 0:
-        _sum_rows(columns.lists.entries, np.int64(-1), columns.lists.entry_start, rows, amounts, hist)
+    for g in range(entries.row_width.size):
+        of_group = entries.entries[entries.group_entry[g] : entries.group_entry[g + 1]]
+        group_hist = hist[entries.group_cell[g] : entries.group_cell[g + 1]]
+        row_start = entries.row_start[0 if entries.row_width[g] >= 0 else g]
+        _sum_rows(of_group, entries.row_width[g], row_start, rows, amounts, group_hist)
+    if entries.listed.size > 0:
+        _sum_rows(entries.listed, np.int64(-1), entries.listed_start, rows, amounts, hist)
 
 
 @kernel

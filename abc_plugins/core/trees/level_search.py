@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abc_plugins.core.bins.columns import STORED, Columns
+from abc_plugins.core.bins.columns import STORED, Columns, feature_cells
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.jit import kernel, part_of_kernel
 from abc_plugins.core.trees.fixedpoint import packed_h, packed_z
@@ -111,6 +111,7 @@ def find_level_split(columns, nodes, first, stop, n_usable, rules, work):
     """Find the split with the largest gain over all nodes first..stop - 1 together; feature -1 if there is none."""
     # Arrays are taken out of their tuples before the loops: inside, that counts references each time.
     histograms, unit_histograms, order = work.histograms, work.unit_histograms, work.order
+    cells, feature, first_threshold = feature_cells(columns), work.thresholds.feature, work.thresholds.first
     left, left_units, gain = work.thresholds.left, work.thresholds.left_units, work.thresholds.gain
     n_thresholds = work.thresholds.first[n_usable]
     is_free = rules.reg_lambda > 0.0 and rules.min_hessian <= 0.0 and rules.min_units == 0
@@ -122,10 +123,11 @@ def find_level_split(columns, nodes, first, stop, n_usable, rules, work):
         floor += score(total, rules)
         if histogram == NO_HISTOGRAM or nodes[i].wh < 2 * rules.min_units:
             continue
-        _sum_from_left(columns, work.thresholds, n_usable, order, histograms[histogram], total, left)
+        hist = histograms[histogram]
+        _sum_from_left(cells, feature, first_threshold, n_usable, order, hist, total, left)
         if rules.min_units > 0:
             hist = unit_histograms[histogram]
-            _sum_from_left(columns, work.thresholds, n_usable, order, hist, nodes[i].wh, left_units)
+            _sum_from_left(cells, feature, first_threshold, n_usable, order, hist, nodes[i].wh, left_units)
         if is_free:
             _add_free_gains(left, n_thresholds, total, rules, gain)
         else:
@@ -149,11 +151,10 @@ def _best_threshold(columns, thresholds, n_usable, floor):
 
 
 @kernel
-def _sum_from_left(columns, thresholds, n_usable, order, hist, total, left):
+def _sum_from_left(cells, feature, first, n_usable, order, hist, total, left):
     """Sums of the left child of a node at every threshold, from its histogram and its own sum."""
-    feature, first = thresholds.feature, thresholds.first
-    first_cell, n_cells, n_bins = columns.first_cell, columns.n_cells, columns.n_bins
-    default_bin, is_sorted = columns.default_bin, order.is_sorted
+    first_cell, n_cells, n_bins, _, default_bin = cells
+    is_sorted = order.is_sorted
     for j in range(n_usable):
         f = feature[j]
         n_thresholds = first[j + 1] - first[j]
@@ -190,27 +191,74 @@ def _sum_from_left(columns, thresholds, n_usable, order, hist, total, left):
                 left[to + n + b] = left[to + b] + missing
 
 
+class LevelSplit(NamedTuple):
+    """The split of a level, with what is needed to sum its left children: each argument of a call takes time.
+
+    Attributes
+    ----------
+    bin_at : array of uint8
+        Bins of the feature in the order of the tree; empty if they are in their own order.
+    first_cell, n_cells, n_bins, default_bin : int
+        Of the feature, see `Columns`.
+    last_left : int
+        Place of the last bin that goes left.
+    missing_left : bool
+    """
+
+    bin_at: AnyArray
+    first_cell: int
+    n_cells: int
+    n_bins: int
+    default_bin: int
+    last_left: int
+    missing_left: bool
+
+
+@part_of_kernel
+def level_split(columns, order, f, last_left, missing_left):
+    """The split of a level by feature `f`."""
+    n_sorted = columns.n_bins[f] if order.is_sorted[f] else 0
+    return LevelSplit(
+        order.bin_at[order.start[f] : order.start[f] + n_sorted],
+        np.int64(columns.first_cell[f]),
+        np.int64(columns.n_cells[f]),
+        np.int64(columns.n_bins[f]),
+        np.int64(columns.default_bin[f]),
+        np.int64(last_left),
+        missing_left,
+    )
+
+
 @kernel
-def sum_left(columns, order, hist, total, f, last_left, missing_left):
-    """Sum of the left child of a node for one threshold, from its histogram and its own sum."""
-    first_cell, default_bin, n_bins = columns.first_cell[f], columns.default_bin[f], columns.n_bins[f]
-    rest = total
-    for cell in range(first_cell, first_cell + columns.n_cells[f]):
-        rest -= hist[cell]
+def sum_left(split, hist, total):
+    """Sum of the left child of a node, from its histogram and its own sum."""
+    bin_at, first_cell, n_cells, n_bins, default_bin, last_left, missing_left = split
+    cells = hist[first_cell : first_cell + n_cells]
+    rest = total  # what the default bin has, which has no cell
+    if default_bin != STORED:
+        for cell in range(cells.size):
+            rest -= cells[cell]
     left = np.int64(0)
     present = np.int64(0)
-    for place in range(n_bins):
-        b = np.int64(order.bin_at[order.start[f] + place]) if order.is_sorted[f] else np.int64(place)
-        if default_bin == STORED:
-            amount = hist[first_cell + b]
-        elif b == default_bin:
-            amount = rest
-        else:
-            amount = hist[first_cell + b - (b > default_bin)]
-        present += amount
-        if place <= last_left:
-            left += amount
+    if bin_at.size > 0:
+        for place in range(n_bins):
+            amount = _amount_in(cells, np.int64(bin_at[place]), default_bin, rest)
+            present += amount
+            left += amount if place <= last_left else 0
+    else:
+        for b in range(n_bins if missing_left else last_left + 1):
+            amount = _amount_in(cells, b, default_bin, rest)
+            present += amount
+            left += amount if b <= last_left else 0
     return left + total - present if missing_left else left
+
+
+@part_of_kernel
+def _amount_in(cells, b, default_bin, rest):
+    """Sum of one bin."""
+    if default_bin == STORED:
+        return cells[b]
+    return rest if b == default_bin else cells[b - (b > default_bin)]
 
 
 @part_of_kernel

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abc_plugins.core.bins.columns import Columns
+from abc_plugins.core.bins.columns import Columns, row_entries
 from abc_plugins.core.bins.lists import SpareCodes, codes_of, make_spare_codes
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.jit import kernel, part_of_kernel
@@ -28,6 +28,7 @@ from abc_plugins.core.trees.level_search import (
     find_level_split,
     lay_out_thresholds,
     level_rules,
+    level_split,
     make_level_thresholds,
     score,
     sum_left,
@@ -135,9 +136,10 @@ def _make_root(columns, units, n_rows, sorts, min_units, work, nodes):
     _set_node(nodes, np.int64(0), np.int64(0), n_rows, total, total_units)
     nodes[0].histogram = 0
     hist = work.histograms[0]
-    sum_histogram(columns, rows, work.cells, hist)
+    entries = row_entries(columns)
+    sum_histogram(entries, rows, work.cells, hist)
     if min_units > 0:
-        sum_histogram(columns, rows, units, work.unit_histograms[0])
+        sum_histogram(entries, rows, units, work.unit_histograms[0])
     sort_packed_categories(work.order, sorts, columns.first_cell, columns.n_bins, hist, work.cell_units[1])
 
 
@@ -157,11 +159,11 @@ def _split_levels(columns, units, usable, depth, rules, work, nodes):
         if feature < 0:
             break
         n_levels += 1
-        for i in range(first, 2 * first + 1):
-            _split_node(columns, nodes, np.int64(i), feature, bin_, missing_left, rules, work)
-            if n_levels < depth:  # the leaves of the last level need no samples
-                _part_samples(columns, nodes, i, work)
-                n_histograms = _make_histograms(columns, units, nodes, i, n_histograms, rules, work)
+        _split_nodes(columns, nodes, first, feature, bin_, missing_left, rules, work)
+        if n_levels < depth:  # the leaves of the last level need no samples
+            n_histograms = _part_nodes(
+                columns, units, nodes, first, feature, bin_, missing_left, n_histograms, rules, work
+            )
         if choice.groups.shape[1] > 0:
             close_groups(choice, np.int64(0), np.int64(0), feature, usable, usable)
             n_usable = lay_out_thresholds(columns, usable, work.thresholds)
@@ -186,76 +188,74 @@ def _set_node(nodes, i, start, stop, total, total_units):
 
 
 @part_of_kernel
-def _split_node(columns, nodes, i, f, bin_, missing_left, rules, work):
-    """Make the children of node `i`, with the sums that its histogram tells."""
-    node = nodes[i]
-    total = np.int64(0)
-    total_units = np.int64(0)
-    if node.histogram != NO_HISTOGRAM:
-        hist = work.histograms[node.histogram]
-        total = sum_left(columns, work.order, hist, node.z, f, bin_, missing_left)
-        if rules.min_units > 0:
-            hist = work.unit_histograms[node.histogram]
-            total_units = sum_left(columns, work.order, hist, node.wh, f, bin_, missing_left)
-    left = 2 * i + 1
-    _set_node(nodes, left, node.start, node.start, total, total_units)
-    _set_node(nodes, left + 1, node.stop, node.stop, node.z - total, node.wh - total_units)
-    gain = score(total, rules) + score(node.z - total, rules) - score(node.z, rules)
+def _split_nodes(columns, nodes, first, f, bin_, missing_left, rules, work):
+    """Make the children of all nodes of a level, with the sums that histograms tell."""
+    histograms, unit_histograms = work.histograms, work.unit_histograms
+    split = level_split(columns, work.order, f, bin_, missing_left)
     h_unit = work.cell_units[1] if work.cell_units[1] > 0.0 else 1.0
-    node.gain = max(gain, 0.0) * (work.cell_units[0] * work.cell_units[0] / h_unit)
-    node.feature = f
-    node.bin = bin_
-    node.missing_left = missing_left
-    node.left = left
-    node.right = left + 1
+    gain_unit = work.cell_units[0] * work.cell_units[0] / h_unit
+    for i in range(first, 2 * first + 1):
+        node = nodes[i]
+        total = np.int64(0)
+        total_units = np.int64(0)
+        if node.histogram != NO_HISTOGRAM:
+            total = sum_left(split, histograms[node.histogram], node.z)
+            if rules.min_units > 0:
+                total_units = sum_left(split, unit_histograms[node.histogram], node.wh)
+        left = 2 * i + 1
+        _set_node(nodes, left, node.start, node.start, total, total_units)
+        _set_node(nodes, left + 1, node.stop, node.stop, node.z - total, node.wh - total_units)
+        gain = score(total, rules) + score(node.z - total, rules) - score(node.z, rules)
+        node.gain = max(gain, 0.0) * gain_unit
+        node.feature = f
+        node.bin = bin_
+        node.missing_left = missing_left
+        node.left = left
+        node.right = left + 1
 
 
 @part_of_kernel
-def _part_samples(columns, nodes, i, work):
-    """Give the samples of node `i` to its children."""
-    node = nodes[i]
-    start, stop, f = node.start, node.stop, node.feature
-    if stop > start:
-        nodes[node.left].stop = nodes[node.right].start = start + partition(
-            codes_of(columns, np.int64(f), work.spare),
-            np.int64(node.bin),
-            columns.has_missing[f] and node.missing_left,
-            columns.n_bins[f],
-            places_of(work.order, f, columns.n_bins[f]),
-            work.rows[start:stop],
-            work.rows_aside,
-        )
-
-
-@part_of_kernel
-def _make_histograms(columns, units, nodes, i, n_histograms, rules, work):
-    """Histograms of the children of node `i`; the number of histograms in use.
+def _part_nodes(columns, units, nodes, first, f, bin_, missing_left, n_histograms, rules, work):
+    """Give the samples of all nodes of a level to their children, with histograms; the number of these in use.
 
     The smaller child is summed, the larger one takes the place of its parent.
     """
-    node = nodes[i]
-    left = nodes[2 * i + 1]
-    right = nodes[2 * i + 2]
-    if node.stop > node.start:
-        is_left_smaller = 2 * (left.stop - left.start) <= node.stop - node.start
+    rows, rows_aside, cells = work.rows, work.rows_aside, work.cells
+    histograms, unit_histograms = work.histograms, work.unit_histograms
+    entries = row_entries(columns)
+    codes = codes_of(columns, np.int64(f), work.spare)
+    missing_code = columns.n_bins[f]
+    places = places_of(work.order, f, missing_code)
+    missing_goes_left = columns.has_missing[f] and missing_left
+    for i in range(first, 2 * first + 1):
+        node, left, right = nodes[i], nodes[2 * i + 1], nodes[2 * i + 2]
+        start, stop = node.start, node.stop
+        if stop == start:
+            continue
+        middle = start + partition(
+            codes, np.int64(bin_), missing_goes_left, missing_code, places, rows[start:stop], rows_aside
+        )
+        left.stop = middle
+        right.start = middle
+        is_left_smaller = 2 * (middle - start) <= stop - start
         smaller = left if is_left_smaller else right
         larger = right if is_left_smaller else left
         larger.histogram = node.histogram
         if smaller.stop > smaller.start:
             smaller.histogram = n_histograms
-            rows = work.rows[smaller.start : smaller.stop]
-            _part_histogram(columns, rows, work.cells, work.histograms, node.histogram, n_histograms)
+            of_smaller = rows[smaller.start : smaller.stop]
+            _part_histogram(entries, of_smaller, cells, histograms, node.histogram, n_histograms)
             if rules.min_units > 0:
-                _part_histogram(columns, rows, units, work.unit_histograms, node.histogram, n_histograms)
+                _part_histogram(entries, of_smaller, units, unit_histograms, node.histogram, n_histograms)
             n_histograms += 1
     return n_histograms
 
 
 @kernel
-def _part_histogram(columns, rows, amounts, histograms, parent, child):
+def _part_histogram(entries, rows, amounts, histograms, parent, child):
     """Fill the histogram of a child with the sums over `rows`, and take it away from its parent's."""
     hist, rest = histograms[child], histograms[parent]
-    sum_histogram(columns, rows, amounts, hist)
+    sum_histogram(entries, rows, amounts, hist)
     for cell in range(hist.size):
         rest[cell] -= hist[cell]
 
