@@ -56,9 +56,9 @@ def test_every_row_has_an_answer(classifier: Any) -> None:
 def test_what_is_said_to_be_ours_is_ours() -> None:
     """Parameters that a row offers under the same name exist."""
     ours = {*inspect.signature(ABCBoostClassifier).parameters, *dir(ABCBoostClassifier)}
-    for name in ("num_leaves", "max_depth", "learning_rate", "n_estimators", "class_weight", "min_split_gain",
-                 "subsample", "min_child_weight", "reg_alpha", "reg_lambda", "interaction_constraints", "n_jobs",
-                 "random_state", "warm_start", "validation_fraction", "early_stopping", "max_features", "categorical_features",
-                 "predict_log_proba", "apply", "staged_decision_function", "feature_importances_"):  # fmt: skip
+    same = """num_leaves max_depth learning_rate n_estimators class_weight min_split_gain subsample min_child_weight
+        reg_alpha reg_lambda interaction_constraints n_jobs random_state warm_start validation_fraction early_stopping
+        max_features categorical_features predict_log_proba apply staged_decision_function feature_importances_"""
+    for name in same.split():
         assert name in ours
         assert f"`{name}" in PAGE
