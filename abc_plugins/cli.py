@@ -78,7 +78,14 @@ def _did_you_mean(names: Sequence[str]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        return _run(sys.argv[1:] if arguments is None else list(arguments))
+    except KeyboardInterrupt:
+        print(f"{_PROGRAM}: interrupted", file=sys.stderr)
+        return 130
+
+
+def _run(arguments: Sequence[str]) -> int:
     parser, subparsers = _parsers(arguments)
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
@@ -90,9 +97,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             warnings.showwarning = _show_warning
             COMMANDS[options.command].run(options)
             sys.stdout.flush()
-    except KeyboardInterrupt:
-        print(f"{_PROGRAM}: interrupted", file=sys.stderr)
-        return 130
     except BrokenPipeError:  # the reader of our output has gone, as in `abc-plugins inspect ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

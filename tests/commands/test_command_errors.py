@@ -129,6 +129,9 @@ def test_interruption(files: Path, run: Callable[..., Outcome], monkeypatch: pyt
     monkeypatch.setattr(ABCBoostClassifier, "load_model", interrupt)
     outcome = run("inspect", files / "train.csv")
     assert (outcome.code, outcome.err) == (130, "abc-plugins: interrupted\n")
+    monkeypatch.setattr("abc_plugins.commands.predict.add_options", interrupt)  # while packages are imported
+    outcome = run("predict", "m.abc", files / "train.csv")
+    assert (outcome.code, outcome.err) == (130, "abc-plugins: interrupted\n")
 
 
 def test_interruption_of_a_fit(files: Path) -> None:
