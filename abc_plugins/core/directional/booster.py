@@ -130,7 +130,7 @@ class DirectionalBooster:
 
     def _to_trees(self, made: DirectionalRound) -> FlatTrees:
         """The trees of a round; of a single leaf of value 0 once the loss is gone."""
-        classes = np.arange(self._data.n_classes, dtype=np.int32)
+        classes: AnyArray = np.arange(self._data.n_classes, dtype=np.int32)
         classes = classes[:, None] if made.is_classic else np.tile(classes, (made.n_trees, 1))
         if not made.vectors:
             weight = float(self._data.weights.sum())

@@ -206,11 +206,11 @@ class LevelSplit(NamedTuple):
     """
 
     bin_at: AnyArray
-    first_cell: int
-    n_cells: int
-    n_bins: int
-    default_bin: int
-    last_left: int
+    first_cell: np.int64
+    n_cells: np.int64
+    n_bins: np.int64
+    default_bin: np.int64
+    last_left: np.int64
     missing_left: bool
 
 
