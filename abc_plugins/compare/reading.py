@@ -73,8 +73,9 @@ def read_dataset(
     values = features.array.copy()
     levels = features.levels or [None] * len(features.names)
     categories, dates, unused = [], [], []
+    empty = [name for name, column in zip(features.names, values.T, strict=True) if np.isnan(column).all()]
     for index, (name, texts) in enumerate(zip(features.names, levels, strict=True)):
-        if texts is None:
+        if texts is None or name in empty:
             continue
         days = None if name in categorical else _days(texts)
         known = ~np.isnan(values[:, index])
@@ -85,11 +86,12 @@ def read_dataset(
             unused.append(name)
         else:
             categories.append(name)
-    kept = [index for index, name in enumerate(features.names) if name not in unused]
+    kept = [index for index, name in enumerate(features.names) if name not in (*unused, *empty)]
     if not kept:
-        raise ValueError(f"{path} has no columns left for features: in all of them hardly any text repeats.")
+        raise ValueError(f"{path} has no columns left for features: all are empty, or text that hardly repeats.")
     notes = [f"dates counted in days: {', '.join(dates)}"] if dates else []
     notes += [f"left out, since hardly any text in it repeats: {', '.join(unused)}"] if unused else []
+    notes += [f"left out, since it is empty: {', '.join(empty)}"] if empty else []
     return Dataset(
         Path(path).name,
         values[:, kept],

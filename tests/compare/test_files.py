@@ -14,10 +14,10 @@ from abc_plugins.compare import contenders
 from abc_plugins.compare.reading import read_dataset
 from abc_plugins.data.csvfiles import CsvFormat
 
-MESSY = """size,colour,when,seen,name,mixed,kind
-1.5,red,2024-01-05,05.01.2024,anna,1,x
-,blue,2024-02-01,01.02.2024,ben,a,y
-2.5,,2024-03-09,,carl,,z
+MESSY = """size,colour,when,seen,name,mixed,void,kind
+1.5,red,2024-01-05,05.01.2024,anna,1,,x
+,blue,2024-02-01,01.02.2024,ben,a,,y
+2.5,,2024-03-09,,carl,,,z
 """
 
 
@@ -37,7 +37,10 @@ def test_text_and_dates_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     data = read_dataset(str(tmp_path / "messy.csv"), "kind")
     assert data.feature_names == ["size", "colour", "when", "seen", "mixed"]
     assert data.categorical == ("colour", "mixed")
-    assert data.note == "dates counted in days: when, seen; left out, since hardly any text in it repeats: name"
+    assert data.note == (
+        "dates counted in days: when, seen; left out, since hardly any text in it repeats: name; left out, since it is "
+        "empty: void"
+    )
     days = [19727.0, 19754.0, 19791.0]  # since 1970
     np.testing.assert_array_equal(data.X[:3, 2], days)
     np.testing.assert_array_equal(data.X[:3, 3], [*days[:2], np.nan])

@@ -129,6 +129,18 @@ def test_every_contender_takes_categories_and_missing_values(contender: Contende
     json.dumps(fit, allow_nan=False)
 
 
+def test_columns_that_are_empty_in_training_do_no_harm() -> None:
+    sample, X_test, y_test = make_small_sample(rounds=3)
+    X, X_valid = sample.X.copy(), sample.X_valid.copy()
+    for column in (0, 2):  # numbers, and a category
+        X[:, column] = X_valid[:, column] = np.nan
+    empty = Sample(**{**vars(sample), "X": X, "X_valid": X_valid})
+    for contender in INSTALLED:
+        p = contender.train(empty, {}).predict_proba(X_test)
+        np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-5, err_msg=contender.key)
+        assert p.shape == (y_test.size, 3)
+
+
 def test_unseen_levels_do_no_harm() -> None:
     sample, X_test, _ = make_small_sample(rounds=3)
     X_test = X_test.copy()

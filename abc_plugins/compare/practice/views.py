@@ -52,15 +52,20 @@ def as_one_hot(sample: Sample) -> View:
 
 
 def as_few_codes(sample: Sample, limit: int) -> View:
-    """Codes below a limit: of a category with more levels, those that are frequent in training keep their own."""
+    """Codes below a limit: of a category with more levels, those that are frequent in training keep their own.
+
+    Columns that are empty in training are 0: scikit-learn finds no bins for them.
+    """
     maps = {
         column: _frequent_first(sample.X[:, column], n_levels, limit)
         for column, n_levels in zip(sample.categorical, sample.n_levels, strict=True)
         if n_levels > limit
     }
 
+    empty = np.isnan(sample.X).all(axis=0)
+
     def view(X: Floats) -> Any:
-        X = X.copy() if maps else X
+        X = np.where(empty, 0.0, X)
         for column, codes in maps.items():
             known = ~np.isnan(X[:, column])
             X[known, column] = codes[X[known, column].astype(np.int64)]
