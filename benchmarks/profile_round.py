@@ -61,18 +61,18 @@ def profile(name: str, leaf_values: str = "sequential") -> dict[str, float]:
 
 
 def _parts(booster: Any, samples: Any, workers: Workers) -> dict[str, float]:
-    grower, columns = booster._grower, samples.columns
-    base = booster.schedule.plan(booster._class_losses.tolist()).candidates[0]
+    grower, rounds, columns = booster._grower, booster._rounds, samples.columns
+    base = booster.schedule.plan(rounds.scores.class_losses.tolist()).candidates[0]
     pairs = base_pairs(base, samples.n_classes)
     rows = np.arange(samples.n_samples, dtype=np.uint32)
-    growth = milliseconds(lambda: grower.grow(booster._probabilities, pairs, rows, 0))
+    growth = milliseconds(lambda: grower.grow(rounds.scores.probabilities, pairs, rows, 0))
     work = grower._teams[0].work
 
     def derive() -> None:
         units = grower._weight_units
         for pair in pairs:
             to_fixed_point(
-                booster._probabilities, samples.labels, samples.weights, units.units, *pair, units.hessian_bits,
+                rounds.scores.probabilities, samples.labels, samples.weights, units.units, *pair, units.hessian_bits,
                 work.cell_units, work.cells,
             )  # fmt: skip
 
@@ -81,12 +81,19 @@ def _parts(booster: Any, samples: Any, workers: Workers) -> dict[str, float]:
     share = _rows_in_histograms(grower._nodes[: len(pairs)], grower._n_nodes, samples.n_samples)
     histograms = root * share
     values = np.zeros((len(pairs), grower.max_nodes))
-    update = booster._make_update(pairs, pairs, values, rows)
-    leaf_values = milliseconds(lambda: booster._make_update(pairs, pairs, values, rows))
-    scores, probabilities = booster._new_scores.copy(), booster._probabilities.copy()
+    update = rounds._make_update(pairs, pairs, values, rows)
+    leaf_values = milliseconds(lambda: rounds._make_update(pairs, pairs, values, rows))
+    scores, probabilities = rounds.scores.scores.copy(), rounds.scores.probabilities.copy()
     update_ms = milliseconds(
         lambda: apply_update(
-            booster._scores, samples.labels, samples.weights, grower.leaf_ids, update, scores, probabilities, workers
+            rounds.scores.scores,
+            samples.labels,
+            samples.weights,
+            grower.leaf_ids,
+            update,
+            scores,
+            probabilities,
+            workers,
         )
     )
     entries = columns.entries.size

@@ -247,20 +247,22 @@ def scaling(repeats: int, picture: Path | None) -> list[dict[str, Any]]:
 def exhaustive(repeats: int) -> list[dict[str, Any]]:
     """A full search on letter10k, with every pair grown once and with both (k, b) and (b, k) grown."""
     from abc_plugins import ABCBoostClassifier
-    from abc_plugins.core import booster
+    from abc_plugins.core import pair_rounds
     from abc_plugins.core.pairs import base_pairs
 
     X, y, _, _ = make_data("letter10k")
     native(26, 1, 1, LEAVES)
     switches = {
-        "pairs grown once": booster.distinct_pairs,
-        "both (k, b) and (b, k)": lambda plan, n: [pair for base in plan.candidates for pair in base_pairs(base, n)],
+        "pairs grown once": pair_rounds.distinct_pairs,
+        "both (k, b) and (b, k)": lambda plan, n, **_: [
+            pair for base in plan.candidates for pair in base_pairs(base, n)
+        ],
     }
     cases = list(itertools.product(("paper", "sequential"), switches))
     best = dict.fromkeys(cases, float("inf"))
     for _ in range(repeats):
         for leaf_values, label in cases:
-            booster.distinct_pairs = switches[label]
+            pair_rounds.distinct_pairs = switches[label]
             options = {"method": METHOD, "search": "all", "gap": 0, "warmup": 0, "leaf_values": leaf_values}
             model = ABCBoostClassifier(n_estimators=5, n_jobs=1, **options)
             started = time.process_time()

@@ -16,12 +16,12 @@ from abc_plugins.core.schedule import CLASSIC
 
 
 class LeafRules(NamedTuple):
-    """How a leaf value is made from the sums of its leaf.
+    """How a leaf value, or each of a leaf vector, is made from the sums of its leaf.
 
     Attributes
     ----------
     factor : float
-        1 for an ABC tree, (K - 1) / K for a classic one.
+        1 for a tree with a base class, (K - 1) / K for a classic or a directional one.
     reg_lambda : float
         Added to the sum of hessians.
     clip : float
@@ -60,11 +60,17 @@ class Update(NamedTuple):
     minus: Integers
     values: Floats
 
+    def times(self, factor: float) -> Update:
+        """The same trees with leaf values times `factor`; 0 makes all of them 0, whatever they are."""
+        if factor == 1.0:
+            return self
+        return self._replace(values=factor * self.values if factor > 0.0 else np.zeros_like(self.values))
+
 
 def make_update(wanted: Sequence[Pair], grown: Sequence[Pair], values: Floats) -> Update:
-    """Find the wanted trees among those grown, negating the values of those grown the other way round."""
-    where = {pair: (t, 1.0) for t, pair in enumerate(grown)}
-    where |= {(minus, plus): (t, -1.0) for t, (plus, minus) in enumerate(grown)}
+    """Find the wanted trees among those grown, negating the values of those grown only the other way round."""
+    where = {(minus, plus): (t, -1.0) for t, (plus, minus) in enumerate(grown)}
+    where |= {pair: (t, 1.0) for t, pair in enumerate(grown)}
     tree, sign = zip(*(where[pair] for pair in wanted), strict=True)
     return Update(
         tree=np.array(tree, dtype=np.int32),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import wraps
 from typing import Any, Self
 
 from abc_plugins.core.directional.schedule import DirectionSchedule
@@ -44,7 +46,11 @@ class BoostOptions:
         w: classic rounds, of one tree for each class, at the start. 10 for pairs, 0 for directional trees.
     base_choice : {"worst", "drawn"}, default="worst"
         Pairs only: which classes come first in a search, those with the largest training loss, or classes drawn in
-        proportion to a power of it.
+        proportion to a power of it. How far what is learnt can be trusted decides the power: every tenth round is a
+        probe, whose trees are grown without a fifth of the samples.
+    pair_samples_per_leaf : float, default=0
+        Pairs only: a tree of two classes has at most one leaf for so many samples of the two, by weight; 0 for no such
+        limit.
     leaf_reg_lambda : float, default=0.1
         Directional trees only: added to the sums of hessians that leaf vectors are made of.
     leaf_clip : float or None, default=4
@@ -64,6 +70,7 @@ class BoostOptions:
     gap: int | None = None
     warmup: int | None = None
     base_choice: str = "worst"
+    pair_samples_per_leaf: float = 0.0
     leaf_reg_lambda: float = 0.1
     leaf_clip: float | None = LEAF_CLIP
     leaf_values: str = "paper"
@@ -80,6 +87,7 @@ class BoostOptions:
         if self.trees_per_round is not None:
             check_integer("trees_per_round", self.trees_per_round, minimum=1, maximum=MAX_TREES_PER_ROUND)
         check_choice("base_choice", self.base_choice, BASE_CHOICES)
+        check_real("pair_samples_per_leaf", self.pair_samples_per_leaf, minimum=0.0)
         check_real("leaf_reg_lambda", self.leaf_reg_lambda, minimum=0.0)
         if self.leaf_clip is not None:
             check_real("leaf_clip", self.leaf_clip, above=0.0, allowed="a number larger than 0, or None for no clip")
@@ -138,3 +146,27 @@ class BoostOptions:
     def count_trees(self, n_classes: int) -> int:
         """Count the directional trees of a round."""
         return self.trees_per_round or -(-n_classes // _CLASSES_PER_TREE)
+
+
+def takes(options: type[BoostOptions]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Let the `__init__` of an estimator take options by name: they are in its signature, and become attributes.
+
+    scikit-learn reads the parameters of an estimator from the signature, and expects them as attributes, unchecked.
+    """
+    defaults = {field.name: field.default for field in fields(options)}
+
+    def decorate(init: Callable[..., None]) -> Callable[..., None]:
+        @wraps(init)
+        def __init__(self: Any, **kwargs: Any) -> None:
+            given = {name: kwargs.pop(name, default) for name, default in defaults.items()}
+            init(self, **kwargs)
+            for name, value in given.items():
+                setattr(self, name, value)
+
+        signature = inspect.signature(init)
+        *own, rest = signature.parameters.values()  # the last one is **kwargs
+        named = [inspect.Parameter(name, rest.KEYWORD_ONLY, default=value) for name, value in defaults.items()]
+        __init__.__signature__ = signature.replace(parameters=[*own, *named, rest])  # type: ignore[attr-defined]
+        return __init__
+
+    return decorate

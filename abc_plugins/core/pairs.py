@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import numpy as np
 
+from abc_plugins.core.runtime.arrays import AnyArray
 from abc_plugins.core.schedule import CLASSIC, BaseClassSchedule, RoundPlan
+
+_ROUNDING = 1e-9
+"""Sums of weights that should be equal may differ by this share, and are to allow the same number of leaves."""
 
 Pair = tuple[int, int]
 """(plus, minus); minus is CLASSIC for a tree that lowers no score."""
@@ -48,31 +52,24 @@ def trees_by_round(schedule: BaseClassSchedule, n_rounds: int) -> list[int]:
     return grown[1:]
 
 
-def pairs_of_base(pairs: Sequence[Pair | None], base: int) -> list[int]:
-    """Find the trees of a round with this base in `pairs`, in class order.
+def limit_leaves(
+    plus: AnyArray, minus: AnyArray, class_weights: AnyArray, per_leaf: float, num_leaves: int
+) -> AnyArray:
+    """Most leaves of each tree: of two classes with few samples between them, fewer than `num_leaves`.
 
-    A shared tree counts for both of its classes; None is a place without a tree.
+    Parameters
+    ----------
+    plus, minus : arrays of int
+        The classes of each tree.
+    class_weights : array of shape (n_classes,)
+    per_leaf : float
+        A tree of two classes has at most one leaf for so many samples of the two; 0 is no limit.
+    num_leaves : int
     """
-    tree_of: dict[int, int] = {}
-    for position, pair in enumerate(pairs):
-        if pair is not None and base in pair:
-            other = other_class(pair, base)
-            if pair[1] == base or other not in tree_of:
-                tree_of[other] = position
-    return [tree_of[k] for k in sorted(tree_of)]
-
-
-def select_pairs(pairs: Sequence[Pair | None], rows: Sequence[int]) -> list[Pair]:
-    """Return the pairs in these rows; a row without a tree has none."""
-    return [pair for row in rows if (pair := pairs[row]) is not None]
-
-
-def other_class(pair: Pair, base: int) -> int:
-    """Return the class of the pair that is not the base."""
-    return pair[0] if pair[1] == base else pair[1]
-
-
-def common_class(pairs: Sequence[Pair]) -> int:
-    """Return the class that all pairs of a round share, or CLASSIC."""
-    common = set(pairs[0]).intersection(*pairs[1:])
-    return pairs[0][1] if pairs[0][1] in common else pairs[0][0]
+    max_leaves = np.full(plus.size, num_leaves, dtype=np.int64)
+    has_base = minus != CLASSIC
+    if per_leaf > 0.0:
+        weights = (class_weights[plus] + class_weights[minus])[has_base]
+        affordable = np.floor(weights / per_leaf * (1.0 + _ROUNDING))
+        max_leaves[has_base] = np.minimum(np.maximum(affordable, 2), num_leaves)
+    return max_leaves

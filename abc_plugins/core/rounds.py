@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from abc_plugins.core.runtime.arrays import AnyArray
@@ -13,6 +15,37 @@ GUARD_MESSAGE = (
     "Round %d would have raised the training loss: the guard shortened its step. Further rounds are only counted."
 )
 CONVERGED_MESSAGE = "The training loss is gone after %d rounds: further ones add nothing."
+
+
+class Rounds(Protocol):
+    """What rounds of all methods count."""
+
+    trees_grown: int
+    guarded_rounds: int
+
+
+class CountsRounds:
+    """A booster that shows what its rounds count, `_rounds`; both counts can be set, as from a checkpoint."""
+
+    _rounds: Rounds
+
+    @property
+    def trees_grown(self) -> int:
+        """Distinct trees grown so far, trials included; candidates grown no further than their root are not counted."""
+        return self._rounds.trees_grown
+
+    @trees_grown.setter
+    def trees_grown(self, trees_grown: int) -> None:
+        self._rounds.trees_grown = trees_grown
+
+    @property
+    def guarded_rounds(self) -> int:
+        """Rounds whose step the guard has shortened, replaced or given up."""
+        return self._rounds.guarded_rounds
+
+    @guarded_rounds.setter
+    def guarded_rounds(self, guarded_rounds: int) -> None:
+        self._rounds.guarded_rounds = guarded_rounds
 
 
 def draw_sample(n_samples: int, share: float, seed: int, round_index: int) -> AnyArray:

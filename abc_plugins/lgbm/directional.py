@@ -11,8 +11,9 @@ import lightgbm as lgb
 import numpy as np
 
 from abc_plugins.core.additions import LeafFinder, take_difference
-from abc_plugins.core.directional.leaf_vectors import LEAST_PROBABILITY, ProbabilityRows, VectorRules
+from abc_plugins.core.directional.leaf_vectors import ProbabilityRows, softmax_rows
 from abc_plugins.core.directional.rounds import DirectionalRounds
+from abc_plugins.core.leaves import LeafRules
 from abc_plugins.core.losses import scores_of_masses
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.checks import fail
@@ -28,12 +29,10 @@ from abc_plugins.lgbm.internals import (
 )
 from abc_plugins.lgbm.lightgbm_grower import ScoredSet, tree_sums
 from abc_plugins.lgbm.metrics import Evaluated
-from abc_plugins.lgbm.params import TrainingParams
+from abc_plugins.lgbm.params import DEFAULT_LEAVES, TrainingParams
 from abc_plugins.lgbm.text import NO_TREE, TaggedTree, TreeText, field, is_stump, leaf_values, read_model
 from abc_plugins.lgbm.text import with_leaf_vectors as copies_of
 from abc_plugins.lgbm.trainer import Run, TrainedModel
-
-_DEFAULT_LEAVES = 31
 
 
 class LightGBMEngine:
@@ -216,13 +215,13 @@ class DirectionalRun(Run):
         self._weights = np.ones(train.labels.size) if train.weights is None else train.weights
         schedule = params.options.direction_schedule(n_classes, params.seed)
         schedule.n_rounds = len(bases)
-        max_leaves = int(params.given.get("num_leaves", _DEFAULT_LEAVES))
+        max_leaves = int(params.given.get("num_leaves", DEFAULT_LEAVES))
         self._start = self._starting_scores()
         for data in (train, *self.valid):
             data.scores += self._start[:, None]
         equal = np.full(n_classes, 1.0 / n_classes)
         rows = ProbabilityRows(train.labels, self._weights, equal, max_leaves, self.workers)
-        rows.set_probabilities(_softmax(train.scores).T)
+        rows.set_probabilities(softmax_rows(train.scores.T))
         schedule.set_hessian(rows.mean_hessian())  # a continued model is not at the first round of a block
         self._engine = LightGBMEngine(params, booster, schedule.trees_per_round, max_leaves, self.workers)
         self._parameters = dict(booster.params)
@@ -239,10 +238,10 @@ class DirectionalRun(Run):
         masses = np.bincount(self.train.labels, weights=self._weights, minlength=n_classes).astype(np.float64)
         return scores_of_masses(masses, 1.0)
 
-    def _rules(self) -> VectorRules:
+    def _rules(self) -> LeafRules:
         n_classes, rules = self.params.n_classes, self.params.leaf_rules(self.booster.params)
         leaf_lambda = self.params.options.leaf_reg_lambda
-        return VectorRules((n_classes - 1) / n_classes, leaf_lambda, rules.clip, rules.learning_rate)
+        return LeafRules((n_classes - 1) / n_classes, leaf_lambda, rules.clip, rules.learning_rate)
 
     @property
     def n_rounds(self) -> int:
@@ -289,14 +288,8 @@ class DirectionalRun(Run):
     def evaluated(self, data: ScoredSet) -> Evaluated:
         """Scores and probabilities of a data set as they are now."""
         scores = self.scores(data)
-        return Evaluated(scores, _softmax(scores), data.labels, data.weights)
+        return Evaluated(scores, np.ascontiguousarray(softmax_rows(scores.T).T), data.labels, data.weights)
 
     def scores(self, data: ScoredSet) -> Floats:
         """Scores of a data set, those of the training set up to a constant of each sample."""
         return np.log(self._state.rows.probabilities.T) if data is self.train else data.scores
-
-
-def _softmax(scores: Floats) -> Floats:
-    """Probabilities of shape (n_classes, n_samples), none of them 0."""
-    powers = np.exp(scores - scores.max(axis=0))
-    return np.maximum(powers / powers.sum(axis=0), LEAST_PROBABILITY)

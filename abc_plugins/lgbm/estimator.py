@@ -8,7 +8,7 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 
-from abc_plugins.core.options import LEAF_CLIP
+from abc_plugins.core.options import takes
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.data.fitcheck import check_fit_arguments
@@ -70,7 +70,8 @@ min_split_gain, min_child_weight, min_child_samples, subsample, subsample_freq, 
 reg_lambda, random_state, n_jobs, importance_type, **kwargs
         As in LGBMClassifier. `min_child_samples` and `reg_lambda` are None, which stands for 3 and 1 with directional
         trees, else for LightGBM's 20 and 0.
-    method, trees_per_round, search, gap, warmup, base_choice, leaf_reg_lambda, leaf_clip, leaf_values, guard, layout
+    method, trees_per_round, search, gap, warmup, base_choice, pair_samples_per_leaf, leaf_reg_lambda, leaf_clip, \
+leaf_values, guard, layout
         As in `abc_plugins.lgbm.train`.
 
     Attributes
@@ -87,6 +88,7 @@ reg_lambda, random_state, n_jobs, importance_type, **kwargs
         Every tree counted once; LightGBM's own importances of `booster_` count it for both of its classes.
     """
 
+    @takes(ABCOptions)
     def __init__(
         self,
         *,
@@ -109,17 +111,6 @@ reg_lambda, random_state, n_jobs, importance_type, **kwargs
         random_state: Any = None,
         n_jobs: int | None = None,
         importance_type: str = "split",
-        method: str = "directional",
-        trees_per_round: int | None = None,
-        search: int | str | None = None,
-        gap: int | None = None,
-        warmup: int | None = None,
-        base_choice: str = "worst",
-        leaf_reg_lambda: float = 0.1,
-        leaf_clip: float | None = LEAF_CLIP,
-        leaf_values: str = "paper",
-        guard: bool = True,
-        layout: str = "compact",
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -144,17 +135,6 @@ reg_lambda, random_state, n_jobs, importance_type, **kwargs
             importance_type=importance_type,
             **kwargs,
         )
-        self.method = method
-        self.trees_per_round = trees_per_round
-        self.search = search
-        self.gap = gap
-        self.warmup = warmup
-        self.base_choice = base_choice
-        self.leaf_reg_lambda = leaf_reg_lambda
-        self.leaf_clip = leaf_clip
-        self.leaf_values = leaf_values
-        self.guard = guard
-        self.layout = layout
 
     @wraps(lgb.LGBMClassifier.fit)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *args: Any, **kwargs: Any) -> ABCLGBMClassifier:

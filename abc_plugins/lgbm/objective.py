@@ -9,13 +9,16 @@ from typing import Any, NamedTuple
 import lightgbm as lgb
 import numpy as np
 
-from abc_plugins.core.driver import ABCScores
+from abc_plugins.core.additions import FoundLeaves, LeafFinder
+from abc_plugins.core.leaves import Update, make_update
 from abc_plugins.core.options import PAIRS
-from abc_plugins.core.pairs import Pair, classic_pairs, pairs_of_base
+from abc_plugins.core.pair_rounds import PairRounds
+from abc_plugins.core.pairs import Pair, classic_pairs
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.checks import check_integer, fail
 from abc_plugins.core.runtime.parallel import Workers
-from abc_plugins.core.schedule import CLASSIC, RoundPlan
+from abc_plugins.core.schedule import CLASSIC, BaseClassSchedule, RoundPlan
+from abc_plugins.core.scores import PairScores
 from abc_plugins.lgbm.exporting import finish
 from abc_plugins.lgbm.internals import get_predictor
 from abc_plugins.lgbm.lightgbm_grower import LightGBMGrower, class_labels
@@ -97,15 +100,20 @@ class ABCObjective:
         else:
             self._complete(sums.T)
         assert self._state is not None
-        plan = self._state.plan()
-        self._base = self._choose(plan, train_data)
+        self._base = self._choose(self._state.plan(self._schedule), train_data)
         n_classes = self._params.n_classes
         if self._base == CLASSIC:
             self._slots = list(classic_pairs(n_classes))
         else:
             self._slots = [None if k == self._base else (k, self._base) for k in range(n_classes)]
-        self._state.gradients(self._slots, self._gradients, self._hessians)
+        everything = np.arange(self._state.labels.size)
+        self._state.gradients(self._slots, everything, self._gradients, self._hessians)
         return self._gradients.T, self._hessians.T
+
+    @property
+    def n_scout_trees(self) -> int:
+        """Trees grown in the private booster."""
+        return 0 if self._scout is None else self._scout.trees_grown
 
     def finalise(self, booster: lgb.Booster, *, layout: str = "compact") -> lgb.Booster:
         """Turn the booster that was trained with this objective into a stock multiclass model.
@@ -138,13 +146,12 @@ class ABCObjective:
         return finish(model, best_round=max(booster.best_iteration, 0), layout=layout)
 
     def _forget(self) -> None:
-        self._state: ABCScores | None = None
+        self._state: PairScores | None = None
         self._buffer: AnyArray | None = None
         self._rounds: list[_Round] = []
         self._slots = None
         self._base = CLASSIC
-        self._scout: LightGBMGrower | None = None
-        self.n_scout_trees = 0
+        self._scout: PairRounds | None = None
         self._n_initial = 0
 
     def _start(self, sums: Floats, train_data: lgb.Dataset) -> None:
@@ -160,11 +167,11 @@ class ABCObjective:
         self._sums = np.array(sums.T)
         predictor = get_predictor(train_data)
         self._n_initial = 0 if predictor is None else predictor.current_iteration()
-        schedule = self._params.options.base_schedule(self._params.n_classes)
+        self._schedule: BaseClassSchedule = self._params.options.base_schedule(self._params.n_classes)
         for _ in range(self._n_initial):
-            schedule.record(CLASSIC)
+            self._schedule.record(CLASSIC)
         labels, weights = class_labels(train_data, self._params.n_classes), train_data.get_field("weight")
-        self._state = ABCScores(labels, weights, self._sums, schedule, Workers(1))
+        self._state = PairScores(labels, weights, self._sums, Workers(1))
         self._gradients = np.empty(self._sums.shape, dtype=np.float32)
         self._hessians = np.empty_like(self._gradients)
 
@@ -175,28 +182,34 @@ class ABCObjective:
         additions = sums - self._sums
         self._sums[:] = sums
         stalled = not additions.any()
-        rows = [row for row, slot in enumerate(self._slots) if slot is not None]
-        guard = self._params.options.guard
-        factor = 0.0 if stalled else self._state.guarded_factor(self._slots, additions, rows, guard=guard)
-        if factor > 0.0:
-            self._state.accept(self._base)
-        else:
-            self._state.skip(self._base)
+        factor = 0.0
+        if not stalled:
+            update, leaf_ids = _step_of(self._slots, additions)
+            factor = self._state.take(update, leaf_ids, guard=self._params.options.guard)
+        self._schedule.record(self._base)
         self._rounds.append(_Round(self._base, stalled, factor))
 
     def _choose(self, plan: RoundPlan, train_data: lgb.Dataset) -> int:
-        assert self._state is not None
+        """The base of a planned round; trees of several candidates are grown in a booster of our own."""
         if len(plan.candidates) < 2:
-            return self._state.choose_base(plan, [])
+            return CLASSIC if plan.is_classic else plan.candidates[0]
         if self._scout is None:
-            self._scout = LightGBMGrower(self._params, lgb.Booster(self._params.grower, train_data))
-        grown = self._scout.grow(self._scout.slots(plan, self._state), self._state)
-        self.n_scout_trees += sum(slot is not None for slot in grown.slots)
-        losses = [
-            self._state.trial_loss(grown.slots, grown.additions, pairs_of_base(grown.slots, base))
-            for base in plan.candidates
-        ]
-        return self._state.choose_base(plan, losses)
+            assert self._state is not None
+            booster = lgb.Booster(self._params.grower, train_data)
+            options, rules = self._params.options, self._params.leaf_rules(booster.params)
+            engine = LightGBMGrower(self._params, booster)
+            self._scout = PairRounds(
+                self._state, self._schedule, rules, engine, leaf_values=options.leaf_values, guard=options.guard
+            )
+        return self._scout.propose(plan)[0]
+
+
+def _step_of(slots: list[Pair | None], additions: Floats) -> tuple[Update, AnyArray]:
+    """A step of trees that are known by what they add to the samples, and the leaves that tells."""
+    rows = [row for row, slot in enumerate(slots) if slot is not None]
+    pairs = [slot for slot in slots if slot is not None]
+    leaves = FoundLeaves([LeafFinder(additions[row]) for row in rows], [additions[row] for row in rows])
+    return make_update(pairs, pairs, leaves.values()), leaves.ids(range(len(rows)))
 
 
 def _is_nothing(tree: TreeText) -> bool:

@@ -28,6 +28,9 @@ _NO_OBJECTIVE = {"objective": "none", "metric": "None"}
 _DIRECTIONAL_DEFAULTS = {"lambda_l2": 1.0, "min_data_in_leaf": 3}
 """What directional trees need other defaults for than LightGBM's: most of their leaves are of few classes."""
 
+DEFAULT_LEAVES = 31
+"""LightGBM's num_leaves."""
+
 _RENAMED = ("objective", "num_iterations", "early_stopping_round")  # by lightgbm.train itself
 
 

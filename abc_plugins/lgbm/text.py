@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -97,46 +97,47 @@ def leaf_values(tree: TreeText) -> Floats:
 
 def with_leaf_values(tree: TreeText, values: Floats) -> TreeText:
     """Return the tree with other leaf values; the outputs of inner nodes become averages of theirs."""
-    tree = _change_line(tree, "leaf_value", lambda _: join_numbers(values))
-    return _change_line(tree, "internal_value", lambda _: join_numbers(_internal_values(tree, values)))
-
-
-def _internal_values(tree: TreeText, values: Floats) -> Floats:
-    left, right, counts = (
-        list(map(int, field(tree, key).split())) for key in ("left_child", "right_child", "leaf_count")
-    )
-    leaf_sums = [count * value for count, value in zip(counts, values.tolist(), strict=True)]
-    sums, totals = [0.0] * len(left), [0] * len(left)
-    for node in range(len(left) - 1, -1, -1):  # a child has a larger number than its parent
-        for child in (left[node], right[node]):
-            sums[node] += sums[child] if child >= 0 else leaf_sums[~child]
-            totals[node] += totals[child] if child >= 0 else counts[~child]
-    return np.array(sums) / np.maximum(totals, 1)
+    if is_stump(tree):
+        return shifted(NO_TREE, float(values[0]))
+    numbers = values.tolist()
+    return _with_outputs(tree, [numbers], [_inner_means(tree, numbers)])[0]
 
 
 def with_leaf_vectors(tree: TreeText, vectors: Floats) -> list[TreeText]:
-    """Return a copy of the tree for each column of leaf values, shape (n_leaves, n_classes).
-
-    Outputs of inner nodes, which only explanations by paths read, have as many digits as LightGBM gives them.
-    """
+    """Return a copy of the tree for each column of leaf values, shape (n_leaves, n_classes)."""
     if is_stump(tree):
         return [shifted(NO_TREE, value) for value in vectors[0].tolist()]
-    left, right = (list(map(int, field(tree, key).split())) for key in ("left_child", "right_child"))
-    counts = np.array(field(tree, "leaf_count").split(), dtype=np.float64)
-    sums, totals = np.zeros((len(left), vectors.shape[1])), np.zeros(len(left))
+    return _with_outputs(tree, vectors.T.tolist(), np.array(_inner_means(tree, list(vectors))).T.tolist())
+
+
+def _inner_means(tree: TreeText, values: Sequence[Any]) -> list[Any]:
+    """Averages of leaf values, or of vectors of them, below each inner node."""
+    left, right, counts = (
+        list(map(int, field(tree, key).split())) for key in ("left_child", "right_child", "leaf_count")
+    )
+    leaf_sums = [count * value for count, value in zip(counts, values, strict=True)]
+    sums: list[Any] = [0.0] * len(left)
+    totals = [0] * len(left)
     for node in range(len(left) - 1, -1, -1):  # a child has a larger number than its parent
         for child in (left[node], right[node]):
-            sums[node] += sums[child] if child >= 0 else counts[~child] * vectors[~child]
+            sums[node] = sums[node] + (sums[child] if child >= 0 else leaf_sums[~child])
             totals[node] += totals[child] if child >= 0 else counts[~child]
-    means = sums / np.maximum(totals, 1.0)[:, None]
+    return [total / max(count, 1) for total, count in zip(sums, totals, strict=True)]
+
+
+def _with_outputs(tree: TreeText, leaves: Sequence[list[float]], inner: Sequence[list[float]]) -> list[TreeText]:
+    """Copies of a tree with these outputs.
+
+    Those of inner nodes, which only explanations by paths read, have as many digits as LightGBM gives them.
+    """
     before, _, rest = tree.partition("\nleaf_value=")
     between, _, after = rest.partition("\n")[2].partition("\ninternal_value=")
     after = after.partition("\n")[2]
-    copies = []
-    for leaves, inner in zip(vectors.T, means.T.tolist(), strict=True):
-        inner_values = " ".join(map(_SHORT, inner))
-        copies.append(f"{before}\nleaf_value={join_numbers(leaves)}\n{between}\ninternal_value={inner_values}\n{after}")
-    return copies
+    return [
+        f"{before}\nleaf_value={' '.join(map(repr, of_leaves))}\n{between}\n"
+        f"internal_value={' '.join(map(_SHORT, of_inner))}\n{after}"
+        for of_leaves, of_inner in zip(leaves, inner, strict=True)
+    ]
 
 
 def negated(tree: TreeText) -> TreeText:

@@ -1,27 +1,25 @@
-"""Runs on LightGBM: what all have in common, and a run of pairs, which grows, chooses the base and keeps scores."""
+"""Runs on LightGBM: what all have in common, and a run of pairs of classes."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import lightgbm as lgb
 import numpy as np
 
-from abc_plugins.core.additions import LeafFinder, add_trees, gather_additions
-from abc_plugins.core.driver import ABCScores
 from abc_plugins.core.losses import update_probabilities
-from abc_plugins.core.pairs import Pair, classic_pairs, pairs_of_base
+from abc_plugins.core.pair_rounds import PairRounds
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.parallel import Workers
-from abc_plugins.core.schedule import CLASSIC, RoundPlan
+from abc_plugins.core.scores import PairScores
 from abc_plugins.lgbm.internals import eval_result
-from abc_plugins.lgbm.lightgbm_grower import Grown, LightGBMGrower, ScoredSet, scored_sets
+from abc_plugins.lgbm.lightgbm_grower import LightGBMGrower, ScoredSet, scored_sets
 from abc_plugins.lgbm.metrics import Evaluated
 from abc_plugins.lgbm.params import TrainingParams
-from abc_plugins.lgbm.text import ModelFrame, TaggedTree, TreeText, read_model, scaled, with_leaf_values
+from abc_plugins.lgbm.text import ModelFrame, TaggedTree, TreeText, read_model
 
 EvalFunction = Callable[[AnyArray, lgb.Dataset], Any]
 
@@ -125,33 +123,8 @@ class Run(ABC):
         self.workers.close()
 
 
-@dataclass
-class Step:
-    """What a round would add to the scores.
-
-    Attributes
-    ----------
-    base : int
-    rows : sequence of int
-        The trees, by their slots in `Grown`.
-    pairs : sequence of (plus, minus) or None
-    additions : array of shape (n_trees, n_samples)
-    used : sequence of int
-        The rows of `pairs` and `additions` that belong to `rows`, one by one.
-    values : array of shape (len(rows), n_leaves), or None
-        Renewed leaf values, by the leaf numbers of `LeafFinder`; None if LightGBM's own stand.
-    """
-
-    base: int
-    rows: Sequence[int]
-    pairs: Sequence[Pair | None]
-    additions: Floats
-    used: Sequence[int]
-    values: Floats | None = None
-
-
 class Trainer(Run):
-    """A run that is driven round by round.
+    """A run of pairs of classes.
 
     Parameters
     ----------
@@ -165,6 +138,7 @@ class Trainer(Run):
     ----------
     rounds : list of tuples of TaggedTree
         The trees of every round of this run; a round without any split is empty.
+    state : PairRounds
     """
 
     def __init__(self, params: TrainingParams, booster: lgb.Booster, bases: Sequence[int] = ()) -> None:
@@ -174,7 +148,15 @@ class Trainer(Run):
         for base in bases:
             schedule.record(base)
         self.grower = LightGBMGrower(params, booster, [self.train, *self.valid])
-        self.state = ABCScores(self.train.labels, self.train.weights, self.train.tree_sums, schedule, self.workers)
+        options = params.options
+        self.state = PairRounds(
+            PairScores(self.train.labels, self.train.weights, self.train.tree_sums, self.workers),
+            schedule,
+            params.leaf_rules(booster.params),
+            self.grower,
+            leaf_values=options.leaf_values,
+            guard=options.guard,
+        )
 
     def model(self) -> TrainedModel:
         """Return all that the rounds so far have made."""
@@ -194,88 +176,17 @@ class Trainer(Run):
         return self.n_initial_rounds + len(self.rounds)
 
     def boost_round(self) -> None:
-        """Do one round: grow, choose the base, keep what the guard allows, record."""
-        plan = self.state.plan()
-        if plan.centre:
-            for data in self.valid:
-                data.scores -= data.scores.mean(axis=0)
-        grown = self.grower.grow(self.grower.slots(plan, self.state), self.state)
-        step = self._best_step(plan, grown)
-        factor = self._guarded_factor(step, grown)
-        replaced = factor == 0.0 and step.base != CLASSIC and not grown.stalled
-        if replaced:
-            # No part of the step helped: a classic round in its place.
-            grown = self.grower.grow(classic_pairs(self.params.n_classes), self.state)
-            step = self._step(CLASSIC, grown)
-            factor = self._guarded_factor(step, grown)
-        if replaced or (factor < 1.0 and not grown.stalled):
-            self.state.count_guarded_round()
-        self._take(step, grown, factor)
-
-    def _guarded_factor(self, step: Step, grown: Grown) -> float:
-        """How much of the step the guard allows; 0 if there is none."""
-        if grown.stalled:
-            return 0.0
-        guard = self.params.options.guard
-        return self.state.guarded_factor(step.pairs, step.additions, step.used, guard=guard)
-
-    def _best_step(self, plan: RoundPlan, grown: Grown) -> Step:
-        """Choose the base by the training loss that each candidate's step would lead to."""
-        steps = [self._step(base, grown) for base in plan.candidates or (CLASSIC,)]
-        if len(steps) == 1:
-            return steps[0]
-        losses = [self.state.trial_loss(step.pairs, step.additions, step.used) for step in steps]
-        return steps[plan.candidates.index(self.state.choose_base(plan, losses))]
-
-    def _step(self, base: int, grown: Grown) -> Step:
-        """Put the step of one base together, with renewed leaf values if they are wanted."""
-        rows: Sequence[int] = range(self.params.n_classes) if base == CLASSIC else pairs_of_base(grown.slots, base)
-        if self.params.options.leaf_values == "paper":
-            return Step(base, rows, grown.slots, grown.additions, rows)
-        rows = [row for row in rows if not grown.is_stump(row)]
-        pairs = [grown.slots[row] for row in rows]
-        if not rows:
-            return Step(base, rows, pairs, grown.additions, rows)
-        finders = [grown.finder(row) for row in rows]
-        leaf_ids = _find_leaves(finders, rows, grown.additions)
-        n_leaves = 1 + max(int(finder.group.max()) for finder in finders)
-        rules = self.params.leaf_rules(self.booster.params)
-        values = self.state.renewed_values(pairs, range(len(pairs)), leaf_ids, n_leaves, rules)
-        additions = gather_additions(values, leaf_ids, self.workers)
-        return Step(base, rows, pairs, additions, range(len(pairs)), values)
-
-    def _take(self, step: Step, grown: Grown, factor: float) -> None:
-        """Take the step times `factor`."""
-        if factor == 0.0:
-            self.state.skip(step.base)
-            self.rounds.append(())
-            return
-        self.state.accept(step.base)
-        for data, added in zip(self.valid, grown.valid_additions, strict=True):
-            add_trees(data.scores, step.pairs, self._valid_additions(step, grown, added), step.used, factor)
-        self.rounds.append(tuple(self._tagged_trees(step, grown, factor)))
-
-    def _valid_additions(self, step: Step, grown: Grown, additions: Floats) -> Floats:
-        if step.values is None:
-            return additions
-        leaf_ids = _find_leaves([grown.finder(row) for row in step.rows], step.rows, additions)
-        return gather_additions(step.values, leaf_ids, self.workers)
-
-    def _tagged_trees(self, step: Step, grown: Grown, factor: float) -> Iterator[TaggedTree]:
-        """Yield the trees of the step; those without a split add nothing and are left out."""
-        for t, row in enumerate(step.rows):
-            pair = grown.slots[row]
-            if pair is None or grown.is_stump(row):
-                continue
-            text = grown.text(row)
-            if step.values is not None:
-                text = with_leaf_values(text, step.values[t, grown.finder(row).group])
-            yield TaggedTree(*pair, text if factor == 1.0 else scaled(text, factor))
+        """Do one round."""
+        self.state.rules = self.params.leaf_rules(self.booster.params)  # callbacks may have changed them
+        made = self.state.run()
+        for number in range(1, len(self.grower.sets)):
+            self.grower.add_to(number, made)
+        self.rounds.append(tuple(self.grower.tagged_trees(made)))
 
     def evaluated(self, data: ScoredSet) -> Evaluated:
         """Scores and probabilities of a data set as they are now."""
         if data is self.train:
-            return Evaluated(self.scores(data), self.state.probabilities, data.labels, data.weights)
+            return Evaluated(self.scores(data), self.state.scores.probabilities, data.labels, data.weights)
         probabilities = np.empty_like(data.scores)
         weights = np.ones(data.labels.size) if data.weights is None else data.weights
         update_probabilities(data.scores, data.labels, weights, probabilities, self.workers)
@@ -283,12 +194,4 @@ class Trainer(Run):
 
     def scores(self, data: ScoredSet) -> Floats:
         """Scores of a data set as they are now, shape (n_classes, n_samples)."""
-        return self.state.scores if data is self.train else data.scores
-
-
-def _find_leaves(finders: Sequence[LeafFinder], rows: Sequence[int], additions: Floats) -> AnyArray:
-    """Leaf numbers of every sample in the trees `rows`, shape (len(rows), n_samples)."""
-    leaf_ids = np.empty((len(rows), additions.shape[1]), dtype=np.uint16)
-    for finder, row, found in zip(finders, rows, leaf_ids, strict=True):
-        finder.find(additions[row], found)
-    return leaf_ids
+        return self.state.scores.scores if data is self.train else data.scores

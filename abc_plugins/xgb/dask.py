@@ -112,7 +112,8 @@ class ABCDaskXGBClassifier(ABCEstimator, DaskXGBClassifier):
 
     Parameters
     ----------
-    method, trees_per_round, search, gap, warmup, base_choice, leaf_reg_lambda, leaf_clip, leaf_values, guard
+    method, trees_per_round, search, gap, warmup, base_choice, pair_samples_per_leaf, leaf_reg_lambda, leaf_clip, \
+leaf_values, guard
         As in `abc_plugins.xgb.train`.
     **kwargs
         All parameters of `xgboost.dask.DaskXGBClassifier`.
@@ -125,27 +126,10 @@ class ABCDaskXGBClassifier(ABCEstimator, DaskXGBClassifier):
         Number of rounds that predictions use; `best_iteration` of XGBoost is an index, one less.
     """
 
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        sample_weight: Any = None,
-        base_margin: Any = None,
-        eval_set: Sequence[tuple[Any, Any]] | None = None,
-        verbose: bool | int | None = True,
-        xgb_model: Any = None,
-        sample_weight_eval_set: Sequence[Any] | None = None,
-        base_margin_eval_set: Sequence[Any] | None = None,
-        feature_weights: Any = None,
-    ) -> Any:
-        """Fit the model; the arguments are those of `DaskXGBClassifier.fit`."""
-        arguments = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
-        fit = super().fit
+    def _fit(self, fit: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         if self.client.asynchronous:
             return self._fit_later(lambda: fit(**arguments))
-        with self._abc_training():
-            return _name_lost_workers(self.client, lambda: fit(**arguments))
+        return _name_lost_workers(self.client, lambda: super(ABCDaskXGBClassifier, self)._fit(fit, arguments))
 
     async def _fit_later(self, fit: Callable[[], Any]) -> Any:
         with self._abc_training():

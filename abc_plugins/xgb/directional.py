@@ -10,16 +10,16 @@ import numpy as np
 from xgboost import DMatrix
 
 from abc_plugins.core.additions import LeafFinder
-from abc_plugins.core.directional.leaf_vectors import LEAST_PROBABILITY, ProbabilityRows, VectorRules
+from abc_plugins.core.directional.leaf_vectors import ProbabilityRows, softmax_rows
 from abc_plugins.core.directional.rounds import DirectionalRounds
+from abc_plugins.core.leaves import LeafRules
 from abc_plugins.core.options import BoostOptions
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
-from abc_plugins.xgb.rounds import leaf_finder
+from abc_plugins.xgb.rounds import find_leaves, leaf_finder, with_values
 from abc_plugins.xgb.settings import RoundSettings
 from abc_plugins.xgb.stock import StockRound
-from abc_plugins.xgb.trees import TreeBytes
 from abc_plugins.xgb.xgboost_grower import GrownTrees, XGBoostGrower
 
 
@@ -67,13 +67,6 @@ class XGBoostEngine:
         return self._grower.grow(params, len(z), write, round_index)
 
 
-def find_leaves(finder: LeafFinder, additions: AnyArray) -> AnyArray:
-    """Tell the leaf of every sample from what a tree's own leaf values add."""
-    leaves = np.empty(additions.size, dtype=np.uint16)
-    finder.find(additions, leaves)
-    return leaves
-
-
 @dataclass(frozen=True)
 class VectorRound:
     """A round of directional trees.
@@ -116,14 +109,8 @@ class VectorRound:
             for k in [t] if self.is_classic else range(self.start.size):
                 # The scores before the first round go with the first tree of each class.
                 start = self.start[k] if t == 0 or self.is_classic else 0.0
-                copies.append(((k, CLASSIC), _with_values(tree, by_leaf[:, k] + start)))
+                copies.append(((k, CLASSIC), with_values(tree, by_leaf[:, k] + start)))
         return StockRound(copies)
-
-
-def _with_values(tree: TreeBytes, by_leaf: Floats) -> TreeBytes:
-    values = np.zeros(tree.n_nodes)
-    values[tree.is_leaf()] = by_leaf
-    return tree.with_leaf_values(values)
 
 
 class DirectionalMaker:
@@ -169,17 +156,17 @@ class DirectionalMaker:
         equal = np.full(n_classes, 1.0 / n_classes)
         max_leaves = min(settings.max_leaves, max(int(reduce(np.array([float(labels.size)]))[0]), 1))
         rows = ProbabilityRows(labels, weights, equal, max_leaves, workers, reduce)
-        rows.set_probabilities(_softmax(margins + start[:, None]).T)
+        rows.set_probabilities(softmax_rows(margins.T + start))
         schedule.set_hessian(rows.mean_hessian())  # a continued model is not at the first round of a block
         self._engine = XGBoostEngine(matrix, settings)
         self._rounds = DirectionalRounds(
             rows, weights, schedule, self._rules(settings), self._engine, guard=options.guard
         )
 
-    def _rules(self, settings: RoundSettings) -> VectorRules:
+    def _rules(self, settings: RoundSettings) -> LeafRules:
         n_classes, rules = settings.n_classes, settings.leaf_rules
         factor = (n_classes - 1) / n_classes
-        return VectorRules(factor, self._options.leaf_reg_lambda, rules.clip, rules.learning_rate)
+        return LeafRules(factor, self._options.leaf_reg_lambda, rules.clip, rules.learning_rate)
 
     @property
     def scores(self) -> Floats:
@@ -208,9 +195,3 @@ class DirectionalMaker:
         assert self._engine.grown is not None
         vectors = [of_tree.astype(np.float32).astype(np.float64) for of_tree in made.vectors]
         return VectorRound(self._engine.grown, self._engine.finders, vectors, made.is_classic, start)
-
-
-def _softmax(scores: Floats) -> Floats:
-    """Probabilities of shape (n_classes, n_samples), none of them 0."""
-    powers = np.exp(scores - scores.max(axis=0))
-    return np.maximum(powers / powers.sum(axis=0), LEAST_PROBABILITY)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from xgboost import XGBClassifier
 
-from abc_plugins.core.options import LEAF_CLIP, BoostOptions
+from abc_plugins.core.options import BoostOptions, takes
 from abc_plugins.core.runtime.arrays import AnyArray
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.data.fitcheck import check_fit_arguments
@@ -26,32 +26,9 @@ class ABCEstimator:
     objective: Any
     callbacks: Any
 
-    def __init__(
-        self,
-        *,
-        method: str = "directional",
-        trees_per_round: int | None = None,
-        search: int | str | None = None,
-        gap: int | None = None,
-        warmup: int | None = None,
-        base_choice: str = "worst",
-        leaf_reg_lambda: float = 0.1,
-        leaf_clip: float | None = LEAF_CLIP,
-        leaf_values: str = "paper",
-        guard: bool = True,
-        **kwargs: Any,
-    ) -> None:
+    @takes(BoostOptions)
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.method = method
-        self.trees_per_round = trees_per_round
-        self.search = search
-        self.gap = gap
-        self.warmup = warmup
-        self.base_choice = base_choice
-        self.leaf_reg_lambda = leaf_reg_lambda
-        self.leaf_clip = leaf_clip
-        self.leaf_values = leaf_values
-        self.guard = guard
 
     def get_xgb_params(self) -> dict[str, Any]:
         """Get the parameters that XGBoost knows."""
@@ -71,6 +48,29 @@ class ABCEstimator:
         """
         booster = self.get_booster()  # type: ignore[attr-defined]
         return booster.num_boosted_rounds() if booster.attr("best_iteration") is None else booster.best_iteration + 1
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sample_weight: Any = None,
+        base_margin: Any = None,
+        eval_set: Sequence[tuple[Any, Any]] | None = None,
+        verbose: bool | int | None = True,
+        xgb_model: Any = None,
+        sample_weight_eval_set: Sequence[Any] | None = None,
+        base_margin_eval_set: Sequence[Any] | None = None,
+        feature_weights: Any = None,
+    ) -> Any:
+        """Fit the model; the arguments are those of XGBoost's `fit`."""
+        arguments = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+        return self._fit(super().fit, arguments)  # type: ignore[misc]
+
+    def _fit(self, fit: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+        """Run XGBoost's `fit` with ABC-Boost among the callbacks."""
+        with self._abc_training():
+            return fit(**arguments)
 
     @contextmanager
     def _abc_training(self) -> Iterator[None]:
@@ -95,7 +95,8 @@ class ABCXGBClassifier(ABCEstimator, XGBClassifier):
 
     Parameters
     ----------
-    method, trees_per_round, search, gap, warmup, base_choice, leaf_reg_lambda, leaf_clip, leaf_values, guard
+    method, trees_per_round, search, gap, warmup, base_choice, pair_samples_per_leaf, leaf_reg_lambda, leaf_clip, \
+leaf_values, guard
         As in `abc_plugins.xgb.train`.
     **kwargs
         All parameters of `xgboost.XGBClassifier`.
@@ -117,35 +118,10 @@ class ABCXGBClassifier(ABCEstimator, XGBClassifier):
     (True, 15)
     """
 
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        sample_weight: Any = None,
-        base_margin: Any = None,
-        eval_set: Sequence[tuple[Any, Any]] | None = None,
-        verbose: bool | int | None = True,
-        xgb_model: Any = None,
-        sample_weight_eval_set: Sequence[Any] | None = None,
-        base_margin_eval_set: Sequence[Any] | None = None,
-        feature_weights: Any = None,
-    ) -> ABCXGBClassifier:
-        """Fit the model; the arguments are those of `XGBClassifier.fit`."""
-        check_fit_arguments(X, y, sample_weight)
+    def _fit(self, fit: Callable[..., Any], arguments: dict[str, Any]) -> ABCXGBClassifier:
+        X = arguments["X"]
+        check_fit_arguments(X, arguments["y"], arguments["sample_weight"])
         if not getattr(getattr(X, "dtype", None), "isnative", True):  # XGBoost would read the bytes the wrong way round
             fail("X", X.dtype, "in the byte order of this machine; use X.astype(X.dtype.newbyteorder('='))")
-        with self._abc_training():
-            super().fit(
-                X,
-                y,
-                sample_weight=sample_weight,
-                base_margin=base_margin,
-                eval_set=eval_set,
-                verbose=verbose,
-                xgb_model=xgb_model,
-                sample_weight_eval_set=sample_weight_eval_set,
-                base_margin_eval_set=base_margin_eval_set,
-                feature_weights=feature_weights,
-            )
+        super()._fit(fit, arguments)
         return self

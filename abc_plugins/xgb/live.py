@@ -15,12 +15,12 @@ import numpy as np
 from xgboost import Booster, DMatrix, collective
 from xgboost.callback import TrainingCallback
 
-from abc_plugins.core.driver import ABCScores
 from abc_plugins.core.losses import scores_of_masses
 from abc_plugins.core.options import BoostOptions
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.core.runtime.parallel import Workers
+from abc_plugins.core.scores import PairScores
 from abc_plugins.xgb.directional import DirectionalMaker, VectorRound
 from abc_plugins.xgb.evaluating import CustomMetric, Metrics, Scored, custom_metric_line
 from abc_plugins.xgb.internals import exchange_boosters
@@ -179,9 +179,9 @@ class LiveBooster(Booster):
         for base in self._start_bases:
             schedule.record(base)
         labels, weights = _labels_and_weights(matrix, self._n_classes)
-        margins = self._start_margins(matrix)
-        state = ABCScores(labels, weights, margins, schedule, self._workers, reduce_sums)
-        return RoundMaker(matrix, state, self._options)
+        reduce = reduce_sums if collective.get_world_size() > 1 else None
+        scores = PairScores(labels, weights, self._start_margins(matrix), self._workers, reduce)
+        return RoundMaker(matrix, scores, schedule, self._options, self._round_settings)
 
     def _directional_maker(self, matrix: DMatrix) -> DirectionalMaker:
         labels, weights = _labels_and_weights(matrix, self._n_classes)
@@ -270,7 +270,7 @@ class ABCBoost(TrainingCallback):
     ----------
     **options
         See `abc_plugins.core.options.BoostOptions`: method, trees_per_round, search, gap, warmup, base_choice,
-        leaf_reg_lambda, leaf_clip, leaf_values, guard.
+        pair_samples_per_leaf, leaf_reg_lambda, leaf_clip, leaf_values, guard.
 
     Examples
     --------

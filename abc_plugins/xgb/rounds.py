@@ -1,119 +1,176 @@
-"""One round of pairs: grow, choose the base, set the leaf values, take as much of the step as helps."""
+"""Pairs of classes on XGBoost: it grows their trees."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from xgboost import DMatrix
 
-from abc_plugins.core.additions import LeafFinder, add_trees
-from abc_plugins.core.driver import ABCScores
-from abc_plugins.core.leaves import LeafRules
+from abc_plugins.core.additions import LeafFinder, LibraryEngine, add_trees
 from abc_plugins.core.options import BoostOptions
-from abc_plugins.core.pairs import Pair, distinct_pairs, pairs_of_base
+from abc_plugins.core.pair_rounds import Lots, PairRound, PairRounds
+from abc_plugins.core.pairs import Pair, limit_leaves
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
-from abc_plugins.core.schedule import CLASSIC, RoundPlan
+from abc_plugins.core.schedule import BaseClassSchedule
+from abc_plugins.core.scores import PairScores
 from abc_plugins.xgb.settings import RoundSettings
 from abc_plugins.xgb.stock import StockRound
-from abc_plugins.xgb.trees import TreeBytes
+from abc_plugins.xgb.trees import Document, TreeBytes
 from abc_plugins.xgb.xgboost_grower import GrownTrees, XGBoostGrower
 
 
-@dataclass(frozen=True)
-class RenewedLeaves:
-    """Leaf values of the trees of a round that replace those of XGBoost.
+class XGBoostPairs(LibraryEngine):
+    """Grows trees for pairs of classes on one matrix; a `PairEngine`.
+
+    Parameters
+    ----------
+    matrix : DMatrix
+    settings : RoundSettings
+        May be exchanged between rounds.
+    options : BoostOptions
 
     Attributes
     ----------
-    finders : list of LeafFinder
-        Find the leaf of a sample from what XGBoost's leaf would add, one per tree.
-    values : array of shape (n_trees, n_leaves)
+    grown : GrownPairs
+        The trees grown last, losers of a search included.
     """
 
-    finders: list[LeafFinder]
-    values: Floats
+    value_type = np.float32
 
-    def additions(self, grown_additions: Sequence[AnyArray]) -> Floats:
-        """Compute what each tree adds with its new values in place of XGBoost's, shape (n_trees, n_samples)."""
-        return np.take_along_axis(self.values, _leaf_ids(self.finders, grown_additions), axis=1)
+    def __init__(self, matrix: DMatrix, settings: RoundSettings, options: BoostOptions) -> None:
+        super().__init__()
+        self.settings = settings
+        self.grown = GrownPairs([], [], [])
+        self._matrix, self._options = matrix, options
+        self._grower = XGBoostGrower(matrix)
 
-    def tree(self, position: int, tree: TreeBytes) -> TreeBytes:
-        """Return the tree with its new values."""
-        new_values = np.zeros(tree.n_nodes)
-        new_values[tree.is_leaf()] = self.values[position, self.finders[position].group]
-        return tree.with_leaf_values(new_values)
+    @property
+    def can_probe(self) -> bool:
+        """Whether leaf values can be ours: not those of several trees side by side."""
+        return int(self.settings.tree_params["num_parallel_tree"]) == 1
+
+    def negates(self, _scores: PairScores) -> bool:
+        """XGBoost grows the negated tree from negated gradients."""
+        return True
+
+    def grow(
+        self,
+        scores: PairScores,
+        pairs: Sequence[Pair],
+        seen: AnyArray,
+        round_index: int,
+        _after_each: Lots | None = None,
+        _in_order: Lots | None = None,
+    ) -> None:
+        """Grow a tree for each pair; those that may have as many leaves share a booster."""
+        plus, minus = np.array(pairs).T
+        most = self.settings.max_leaves
+        limits = limit_leaves(plus, minus, scores.class_weights, self._options.pair_samples_per_leaf, most)
+        lots = [np.flatnonzero(limits == limit) for limit in np.unique(limits)[::-1]]
+        boosters = []
+        for trees in lots:
+            limit = int(limits[trees[0]])
+            params = self.settings.tree_params | ({} if limit == most else {"max_leaves": limit})
+            write = partial(scores.gradients, [pairs[t] for t in trees.tolist()], seen)
+            boosters.append(self._grower.grow(params, len(trees), write, round_index))
+        self.grown = GrownPairs(list(pairs), boosters, lots)
+        additions = self.grown.additions(self._matrix)
+        # All processes must say the same: a probe leaves out something somewhere.
+        n_left_out = scores.reduce(np.array([float(scores.labels.size - seen.size)]))[0]
+        has_values = self._options.leaf_values == "paper" and n_left_out == 0.0
+        self._note(pairs, self.grown.finders(additions), additions, has_values=has_values)
+
+    def grow_nothing(self, pairs: Sequence[Pair], round_index: int) -> None:
+        """Grow trees of one leaf, which add nothing."""
+
+        def write(gradients: AnyArray, hessians: AnyArray) -> None:
+            gradients[:] = hessians[:] = 0.0
+
+        booster = self._grower.grow(self.settings.tree_params, len(pairs), write, round_index)
+        self.grown = GrownPairs(list(pairs), [booster], [np.arange(len(pairs))])
 
 
 @dataclass(frozen=True)
-class Step:
-    """What a round with one base would add.
+class GrownPairs:
+    """The trees of a round, losers of a search included.
 
     Attributes
     ----------
-    base : int
-        The base class, or `CLASSIC`.
-    grown : GrownTrees
-    all_pairs : list of (plus, minus)
-        Classes of the grown trees.
-    rows : list of int
-        Which of the grown trees belong to the step.
-    added : array of shape (n_trees, n_samples)
-        What the trees add to the training samples: those in `rows` if leaf values are renewed, else all.
-    renewed : RenewedLeaves or None
+    pairs : list of (plus, minus)
+    boosters : list of GrownTrees
+    lots : list of arrays of int
+        For each booster the pairs that its outputs belong to.
     """
 
-    base: int
-    grown: GrownTrees
-    all_pairs: list[Pair]
-    rows: list[int]
-    added: AnyArray
-    renewed: RenewedLeaves | None = None
+    pairs: list[Pair]
+    boosters: list[GrownTrees]
+    lots: list[AnyArray]
 
     @property
-    def pairs(self) -> list[Pair]:
-        """Classes of the trees in `added`."""
-        return self.all_pairs if self.renewed is None else [self.all_pairs[row] for row in self.rows]
+    def categories(self) -> Document:
+        """The categories of the features as the model keeps them."""
+        return self.boosters[0].categories
 
-    @property
-    def used(self) -> Sequence[int]:
-        """Which of the trees in `added` belong to the step."""
-        return self.rows if self.renewed is None else range(len(self.rows))
+    @cached_property
+    def trees(self) -> list[list[TreeBytes]]:
+        """The trees of each pair, one unless `num_parallel_tree` says otherwise."""
+        return self._by_pair([booster.trees for booster in self.boosters])
 
-    def additions(self, matrix: DMatrix) -> AnyArray:
-        """Compute what the trees add to other samples, as `added`."""
-        additions = self.grown.additions(matrix)
-        if self.renewed is None:
-            return additions
-        return self.renewed.additions([additions[row] for row in self.rows])
+    def additions(self, matrix: DMatrix) -> list[AnyArray]:
+        """Compute what the trees of every pair add to the rows of `matrix`."""
+        return self._by_pair([booster.additions(matrix) for booster in self.boosters])
+
+    def _by_pair(self, of_boosters: Sequence[Iterable[Any]]) -> list[Any]:
+        """What the outputs of the boosters have, in the order of the pairs."""
+        of_pair: dict[int, Any] = {}
+        for of_outputs, pairs in zip(of_boosters, self.lots, strict=True):
+            of_pair |= dict(zip(pairs.tolist(), of_outputs, strict=True))
+        return [of_pair[t] for t in range(len(self.pairs))]
+
+    def finders(self, additions: Sequence[AnyArray]) -> list[LeafFinder]:
+        """Tell leaves apart by what they add; trees side by side only by what they add together."""
+        return [
+            leaf_finder(of_pair[0]) if len(of_pair) == 1 or added.size == 0 else LeafFinder(added)
+            for of_pair, added in zip(self.trees, additions, strict=True)
+        ]
 
 
-@dataclass(frozen=True)
 class Round:
-    """A step as it was taken: times `factor`."""
+    """A round with the trees that it is made of; valid until the next one is made."""
 
-    step: Step
-    factor: float
+    def __init__(self, made: PairRound, engine: XGBoostPairs) -> None:
+        self.made = made
+        self._engine = engine
 
     @property
-    def grown(self) -> GrownTrees:
+    def grown(self) -> GrownPairs:
         """All trees that were grown for the round."""
-        return self.step.grown
+        return self._engine.grown
 
     def add_to(self, scores: Floats, matrix: DMatrix) -> None:
         """Add the round to scores of other samples, shape (n_classes, n_samples)."""
-        add_trees(scores, self.step.pairs, self.step.additions(matrix), self.step.used, self.factor)
+        if self.made.update is None or self.made.factor == 0.0:
+            return
+        additions = self.grown.additions(matrix)
+        add_trees(scores, self._engine.additions_of(self.made, additions.__getitem__))
 
     def to_stock(self) -> StockRound:
-        """Return the trees with the values that were taken."""
-        tagged = []
-        for position, row in enumerate(self.step.rows):
-            for tree in self.grown.trees[row]:
-                final = tree if self.step.renewed is None else self.step.renewed.tree(position, tree)
-                if self.factor != 1.0:
-                    final = final.with_leaf_values(self.factor * final.values())
-                tagged.append((self.step.all_pairs[row], final))
+        """Return the trees with the values that were taken, as they were grown."""
+        made, tagged = self.made, []
+        if made.update is None:
+            return StockRound([(pair, self.grown.trees[t][0]) for t, pair in enumerate(made.pairs)])
+        for t, pair, values in zip(made.update.tree.tolist(), made.pairs, made.update.values, strict=True):
+            for tree in self.grown.trees[t]:
+                if not made.has_own_values:
+                    by_leaf = values[self._engine.finders[t].group]
+                    final = with_values(tree, by_leaf if pair == self.grown.pairs[t] else -by_leaf)
+                else:
+                    final = tree if made.factor == 1.0 else tree.with_leaf_values(made.factor * tree.values())
+                tagged.append((self.grown.pairs[t], final))
         return StockRound(tagged)
 
 
@@ -123,92 +180,70 @@ class RoundMaker:
     Parameters
     ----------
     matrix : DMatrix
-    state : ABCScores
+    scores : PairScores
+    schedule : BaseClassSchedule
     options : BoostOptions
+    settings : RoundSettings
     """
 
-    def __init__(self, matrix: DMatrix, state: ABCScores, options: BoostOptions) -> None:
+    def __init__(
+        self,
+        matrix: DMatrix,
+        scores: PairScores,
+        schedule: BaseClassSchedule,
+        options: BoostOptions,
+        settings: RoundSettings,
+    ) -> None:
         self.matrix = matrix
-        self._state = state
-        self._grower = XGBoostGrower(matrix)
-        self._options = options
+        self._engine = XGBoostPairs(matrix, settings, options)
+        self._rounds = PairRounds(
+            scores,
+            schedule,
+            settings.leaf_rules,
+            self._engine,
+            leaf_values=options.leaf_values,
+            guard=options.guard,
+        )
 
     @property
     def scores(self) -> Floats:
         """Scores of the training samples, shape (n_classes, n_samples)."""
-        return self._state.scores
+        return self._rounds.scores.scores
 
     @property
     def guarded_rounds(self) -> int:
         """Rounds whose step the guard shortened or replaced."""
-        return self._state.guarded_rounds
+        return self._rounds.guarded_rounds
 
     @property
     def bases(self) -> tuple[int, ...]:
         """The base class of every round, those of a continued model included."""
-        return self._state.schedule.bases
+        return self._rounds.schedule.bases
 
     def make(self, settings: RoundSettings, iteration: int) -> Round:
-        """Do one round and record it."""
-        state = self._state
-        plan = state.plan()
-        step = self._best_step(plan, settings, iteration)
-        factor = self._guarded_factor(step)
-        replaced = factor == 0.0 and step.base != CLASSIC
-        if replaced:
-            # No part of the step helped: a classic round in its place.
-            step = self._best_step(RoundPlan((), centre=False), settings, iteration)
-            factor = self._guarded_factor(step)
-        if factor < 1.0 or replaced:
-            state.count_guarded_round()
-        if factor > 0.0:
-            state.accept(step.base)
-        else:
-            state.skip(step.base)
-        return Round(step, factor)
-
-    def _best_step(self, plan: RoundPlan, settings: RoundSettings, iteration: int) -> Step:
-        """Grow the trees of a plan; choose the base by the training loss that each candidate's step would lead to."""
-        state = self._state
-        pairs = distinct_pairs(plan, state.n_classes)
-        grown = self._grower.grow(
-            settings.tree_params, len(pairs), lambda g, h: state.gradients(pairs, g, h), iteration
-        )
-        additions = grown.additions(self.matrix)
-        steps = [
-            self._step(base, grown, pairs, additions, settings.leaf_rules) for base in plan.candidates or [CLASSIC]
-        ]
-        if len(steps) == 1:
-            return steps[0]
-        losses = [state.trial_loss(step.pairs, step.added, step.used) for step in steps]
-        return steps[plan.candidates.index(state.choose_base(plan, losses))]
-
-    def _step(self, base: int, grown: GrownTrees, all_pairs: list[Pair], additions: AnyArray, rules: LeafRules) -> Step:
-        rows = list(range(len(all_pairs))) if base == CLASSIC else pairs_of_base(all_pairs, base)
-        if self._options.leaf_values == "paper":
-            return Step(base, grown, all_pairs, rows, additions)
-        pairs = [all_pairs[row] for row in rows]
-        finders = [leaf_finder(grown.trees[row][0]) for row in rows]
-        grown_additions = [additions[row] for row in rows]
-        leaf_ids = _leaf_ids(finders, grown_additions)
-        n_leaves = 1 + max(int(finder.group.max()) for finder in finders)
-        values = self._state.renewed_values(pairs, range(len(pairs)), leaf_ids, n_leaves, rules)
-        # Trees keep their values in float32: so do the scores.
-        renewed = RenewedLeaves(finders, values.astype(np.float32).astype(np.float64))
-        return Step(base, grown, all_pairs, rows, renewed.additions(grown_additions), renewed)
-
-    def _guarded_factor(self, step: Step) -> float:
-        return self._state.guarded_factor(step.pairs, step.added, step.used, guard=self._options.guard)
+        """Do one round."""
+        self._engine.settings = settings
+        self._rounds.rules = settings.leaf_rules
+        made = self._rounds.run()
+        if made.update is None:
+            self._engine.grow_nothing(made.pairs, iteration)
+        return Round(made, self._engine)
 
 
 def leaf_finder(tree: TreeBytes) -> LeafFinder:
     """Tell the leaves of a tree apart by their values."""
-    return LeafFinder(tree.values()[tree.is_leaf()].astype(np.float64))
+    return LeafFinder(tree.values()[tree.is_leaf()])
 
 
-def _leaf_ids(finders: Sequence[LeafFinder], grown_additions: Sequence[AnyArray]) -> AnyArray:
-    """Leaf of every sample in every tree, shape (n_trees, n_samples)."""
-    leaf_ids = np.empty((len(finders), grown_additions[0].size), dtype=np.int64)
-    for finder, added, ids in zip(finders, grown_additions, leaf_ids, strict=True):
-        finder.find(added, ids)
-    return leaf_ids
+def find_leaves(finder: LeafFinder, additions: AnyArray) -> AnyArray:
+    """Tell the leaf of every sample from what a tree's own leaf values add."""
+    leaves = np.empty(additions.size, dtype=np.uint16)
+    finder.find(additions, leaves)
+    return leaves
+
+
+def with_values(tree: TreeBytes, by_leaf: Floats) -> TreeBytes:
+    """Return the tree with other leaf values, in the order of its leaves."""
+    values = np.zeros(tree.n_nodes)
+    values[tree.is_leaf()] = by_leaf
+    return tree.with_leaf_values(values)

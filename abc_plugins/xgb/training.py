@@ -52,10 +52,9 @@ def train(
     booster : xgboost.Booster
         A stock model, which needs no abc_plugins.
     """
-    abc = ABCBoost(**options).for_params(params)
-    _check_arguments(dtrain, num_boost_round, evals)
+    params, callbacks = _prepare(params, dtrain, num_boost_round, evals, callbacks, options)
     return xgboost.train(
-        with_objective(params, dtrain),
+        params,
         dtrain,
         num_boost_round,
         evals=evals,
@@ -64,7 +63,7 @@ def train(
         evals_result=evals_result,
         verbose_eval=verbose_eval,
         xgb_model=xgb_model,
-        callbacks=[abc, *(callbacks or ())],
+        callbacks=callbacks,
         custom_metric=custom_metric,
     )
 
@@ -98,10 +97,9 @@ def cv(
     -------
     history : pandas.DataFrame, or dict without pandas or with `as_pandas=False`
     """
-    abc = ABCBoost(**options).for_params(params)
-    _check_arguments(dtrain, num_boost_round, None)
+    params, callbacks = _prepare(params, dtrain, num_boost_round, None, callbacks, options)
     return xgboost.cv(
-        with_objective(params, dtrain),
+        params,
         dtrain,
         num_boost_round,
         nfold=nfold,
@@ -115,10 +113,24 @@ def cv(
         verbose_eval=verbose_eval,
         show_stdv=show_stdv,
         seed=seed,
-        callbacks=[abc, *(callbacks or ())],
+        callbacks=callbacks,
         shuffle=shuffle,
         custom_metric=custom_metric,
     )
+
+
+def _prepare(
+    params: Mapping[str, Any],
+    dtrain: Any,
+    num_boost_round: Any,
+    evals: Any,
+    callbacks: Sequence[TrainingCallback] | None,
+    options: Mapping[str, Any],
+) -> tuple[dict[str, Any], list[TrainingCallback]]:
+    """Check all that can be checked before any work is done; XGBoost's parameters, and callbacks with ours first."""
+    abc = ABCBoost(**options).for_params(params)
+    _check_arguments(dtrain, num_boost_round, evals)
+    return with_objective(params, dtrain), [abc, *(callbacks or ())]
 
 
 def _check_arguments(dtrain: Any, num_boost_round: Any, evals: Any) -> None:

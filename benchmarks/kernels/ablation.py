@@ -62,8 +62,8 @@ VARIANTS: dict[str, list[tuple[str, str, str]]] = {
     ],
     "leaf values while trees grow": [
         (
-            "core/booster.py",
-            "        return keeps_up or self._data.n_samples < ROWS_WORTH_THREADS",
+            "core/pair_rounds.py",
+            "        return keeps_up or self.scores.labels.size < ROWS_WORTH_THREADS",
             "        return False",
         ),
     ],

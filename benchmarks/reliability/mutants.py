@@ -30,10 +30,11 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 _ROUNDS = ["tests/core/test_directional_rounds.py", "tests/core/test_directional.py"]
 TESTS = {
-    "core.schedule": ["tests/core/test_schedule.py", "tests/core/test_booster.py", "tests/core/test_driver.py"],
+    "core.schedule": ["tests/core/test_schedule.py", "tests/core/test_booster.py", "tests/core/test_pair_scores.py"],
     "core.settings": ["tests/classifier/test_parameters.py", "tests/bad_input/test_bad_input.py", *_ROUNDS],
     "core.rounds": ["tests/core/test_core_against_naive.py", *_ROUNDS],
-    "core.pairs": ["tests/core/test_schedule.py", "tests/core/test_booster.py", "tests/core/test_driver.py"],
+    "core.pairs": ["tests/core/test_schedule.py", "tests/core/test_booster.py", "tests/core/test_pair_scores.py"],
+    "core.pair_rounds": ["tests/core/test_pair_rounds.py"],
     "core.directional.schedule": _ROUNDS,
     "core.directional.shape": _ROUNDS,
     "core.directional.rounds": _ROUNDS,

@@ -296,7 +296,9 @@ def test_leaf_values_set_while_trees_grow_are_those_set_afterwards(make_data, mo
     data = make_data(5, 300)
     settings = {"leaf_values": "sequential", "search": 1, "random_state": 0, "n_jobs": n_jobs, **options}
     meanwhile = fit(data, **settings)
-    monkeypatch.setattr("abc_plugins.core.booster.Booster._one_thread_can_renew", lambda _booster, _n_trees: False)
+    monkeypatch.setattr(
+        "abc_plugins.core.pair_rounds.PairRounds._one_thread_can_renew", lambda _rounds, _n_trees: False
+    )
     afterwards = fit(data, **settings)
     np.testing.assert_array_equal(meanwhile.model_.flat().values, afterwards.model_.flat().values)
     np.testing.assert_array_equal(meanwhile.train_loss_, afterwards.train_loss_)

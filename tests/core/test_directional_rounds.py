@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeRegressor
 
-from abc_plugins.core.directional.leaf_vectors import ProbabilityRows, VectorRules
+from abc_plugins.core.directional.leaf_vectors import ProbabilityRows
 from abc_plugins.core.directional.rounds import DirectionalRounds
 from abc_plugins.core.directional.schedule import DirectionSchedule
+from abc_plugins.core.leaves import LeafRules
 from abc_plugins.core.runtime.parallel import Workers
 
 K = 4
@@ -60,7 +61,7 @@ def make_rounds(X, y, weights, *, guard=True, rate=RATE, reduce=np.asarray, **op
     schedule = DirectionSchedule(K, trees_per_round=options.pop("trees_per_round", 2), **options)
     rows = ProbabilityRows(y, weights, np.full(K, 1 / K), 8, Workers(1), reduce)
     engine = SklearnEngine(X)
-    rules = VectorRules((K - 1) / K, LEAF_LAMBDA, 4.0, rate)
+    rules = LeafRules((K - 1) / K, LEAF_LAMBDA, 4.0, rate)
     return DirectionalRounds(rows, weights, schedule, rules, engine, guard=guard), engine
 
 
@@ -183,7 +184,7 @@ def test_processes_that_share_the_samples_make_the_same_round():
             part,
             weights[rows],
             DirectionSchedule(K, trees_per_round=1),
-            VectorRules(1.0, 0.1, 4.0, 0.3),
+            LeafRules(1.0, 0.1, 4.0, 0.3),
             HalfEngine(feature[rows]),
             guard=True,
         )

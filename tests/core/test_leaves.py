@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from abc_plugins import ABCBoostClassifier
-from abc_plugins.core.candidates import trial_rises
 from abc_plugins.core.leaves import (
     UNLIMITED,
     LeafRules,
@@ -18,6 +17,7 @@ from abc_plugins.core.leaves import (
 from abc_plugins.core.renewal import LeafRenewal
 from abc_plugins.core.runtime.parallel import ROWS_PER_BLOCK, Workers
 from abc_plugins.core.schedule import CLASSIC
+from abc_plugins.core.scores import trial_rises
 
 RULES = LeafRules(factor=1.0, reg_lambda=0.0, clip=50.0, learning_rate=0.1)
 

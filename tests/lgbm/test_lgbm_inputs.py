@@ -103,18 +103,18 @@ def test_pairs_are_shared_where_lightgbm_negates_trees(params, cat_smooth):
     change = {"cat_smooth": cat_smooth, "cat_l2": 0.0, "min_data_per_group": 1}
     train_set = lgb.Dataset(X, y, categorical_feature=[3])
     trainer = make_trainer({**params, **change}, train_set, method="abcrobustlogit", search=3, gap=0, warmup=1)
-    assert not trainer.grower._is_antisymmetric(trainer.state)  # categories tie as long as all scores are equal
+    assert not trainer.grower.negates(trainer.state.scores)  # categories tie as long as all scores are equal
     trainer.boost_round()
     negatives = []
     for _ in range(3):
-        shared = trainer.grower._is_antisymmetric(trainer.state)
+        shared = trainer.grower.negates(trainer.state.scores)
         assert shared == (cat_smooth > 0)
-        assert len(trainer.grower.slots(trainer.state.plan(), trainer.state)) == (3 * 4 - 3 if shared else 3 * 4)
-        grown = trainer.grower.grow([(0, 1), (1, 0)], trainer.state)
-        negatives.append(np.allclose(grown.additions[0], -grown.additions[1], atol=1e-9))
+        trainer.grower.grow(trainer.state.scores, [(0, 1), (1, 0)], np.arange(600), 0)
+        negatives.append(np.allclose(trainer.grower.additions(0), -trainer.grower.additions(1), atol=1e-9))
         trainer.boost_round()
+        assert len(trainer.grower.pairs) == (3 * 4 - 3 if shared else 3 * 4)
     assert all(negatives) == (cat_smooth > 0)
-    assert np.abs(trainer.state.scores.sum(axis=0)).max() < 1e-9
+    assert np.abs(trainer.state.scores.scores.sum(axis=0)).max() < 1e-9
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,8 @@ compile_kernels()
 kernels = {}
 for module in pkgutil.walk_packages(core.__path__, "abc_plugins.core."):
     for name, kernel in vars(importlib.import_module(module.name)).items():
-        if hasattr(kernel, "signatures") and not module.name.endswith((".driver", ".additions")):
+        of_adapters = module.name.endswith(".additions") or name == "_gradient_row"
+        if hasattr(kernel, "signatures") and not of_adapters:
             kernels[kernel.py_func.__module__, name] = kernel
 called_by_kernels = {name for kernel in kernels.values() for name in kernel.py_func.__code__.co_names}
 for (module, name), kernel in kernels.items():

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from abc_plugins.core.bins.training_data import TrainingData
-from abc_plugins.core.directional.leaf_vectors import LEAST_PROBABILITY, ProbabilityRows, VectorRules
+from abc_plugins.core.directional.leaf_vectors import ProbabilityRows, softmax_rows
 from abc_plugins.core.directional.rounds import DirectionalRound, DirectionalRounds
 from abc_plugins.core.directional.schedule import DirectionSchedule, default_trees_per_round
-from abc_plugins.core.leaves import UNLIMITED
+from abc_plugins.core.leaves import UNLIMITED, LeafRules
 from abc_plugins.core.losses import starting_scores
 from abc_plugins.core.model.ensemble import FlatTrees, TreeEnsemble, single_leaf
 from abc_plugins.core.model.validation import ModelFormatError
-from abc_plugins.core.rounds import draw_sample
+from abc_plugins.core.rounds import CountsRounds, draw_sample
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.settings import Settings
@@ -45,7 +45,7 @@ class _NativeEngine:
         return draw_sample(self._n_samples, self._settings.subsample, self._settings.seed, round_index)
 
 
-class DirectionalBooster:
+class DirectionalBooster(CountsRounds):
     """Boosts round by round; the caller decides when to stop.
 
     Parameters
@@ -60,10 +60,6 @@ class DirectionalBooster:
     schedule : DirectionSchedule
     train_loss : list of float
         Total weighted log loss of the training data after each round.
-    trees_grown : int
-        Trees grown so far; candidates of a search, which are grown no further than their root, are not counted.
-    guarded_rounds : int
-        Rounds whose step the guard has shortened or replaced.
     most_leaves : int
         No tree has more leaves; all of them move all classes.
     """
@@ -87,11 +83,11 @@ class DirectionalBooster:
         self._grower = RoundGrower(data, settings, workers)
         start = np.exp(start_scores - start_scores.max())
         self.most_leaves = (self._grower.max_nodes + 1) // 2
-        self._rounds = DirectionalRounds(
+        self._rounds: DirectionalRounds = DirectionalRounds(
             ProbabilityRows(data.labels, data.weights, start / start.sum(), self.most_leaves, workers),
             data.weights,
             self.schedule,
-            VectorRules(
+            LeafRules(
                 factor=(n_classes - 1) / n_classes,
                 reg_lambda=settings.leaf_reg_lambda,
                 clip=UNLIMITED if settings.leaf_clip is None else settings.leaf_clip,
@@ -101,24 +97,6 @@ class DirectionalBooster:
             _NativeEngine(self._grower, settings, data.n_samples),
             guard=settings.guard,
         )
-
-    @property
-    def trees_grown(self) -> int:
-        """Trees grown so far."""
-        return self._rounds.trees_grown
-
-    @trees_grown.setter
-    def trees_grown(self, trees_grown: int) -> None:
-        self._rounds.trees_grown = trees_grown
-
-    @property
-    def guarded_rounds(self) -> int:
-        """Rounds whose step the guard has shortened or given up."""
-        return self._rounds.guarded_rounds
-
-    @guarded_rounds.setter
-    def guarded_rounds(self, guarded_rounds: int) -> None:
-        self._rounds.guarded_rounds = guarded_rounds
 
     def run_round(self) -> FlatTrees:
         """Add one round to the model and return its trees."""
@@ -143,9 +121,7 @@ class DirectionalBooster:
     def go_on_from(self, model: TreeEnsemble, _bases: Sequence[int], scores: Floats) -> None:
         """Go on after the rounds of another model, whose scores for the samples, shape (n_samples, K), are these."""
         self.model = model
-        exponentials = np.exp(scores - scores.max(axis=1, keepdims=True))
-        probabilities = exponentials / exponentials.sum(axis=1, keepdims=True)
-        self._rounds.rows.set_probabilities(np.maximum(probabilities, LEAST_PROBABILITY))
+        self._rounds.rows.set_probabilities(softmax_rows(scores))
         self.schedule.skip(model.n_rounds)
         self.schedule.set_hessian(self._rounds.rows.mean_hessian())
         self._rounds.prepare()

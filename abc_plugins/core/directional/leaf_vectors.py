@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from abc_plugins.core.leaves import LeafRules
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.jit import kernel, part_of_kernel, summing_kernel
 from abc_plugins.core.runtime.parallel import Workers
@@ -45,30 +46,6 @@ _ONE_PROCESS = np.asarray
 """Sums over the samples are already complete."""
 
 
-class VectorRules(NamedTuple):
-    """How a leaf vector is made from the sums of its leaf.
-
-    Attributes
-    ----------
-    factor : float
-        (K - 1) / K.
-    reg_lambda : float
-        Added to every sum of hessians.
-    clip : float
-        Largest absolute value before shrinkage.
-    learning_rate : float
-        Shrinkage, nu.
-    reg_alpha : float
-        Taken from the absolute sum of residuals.
-    """
-
-    factor: float
-    reg_lambda: float
-    clip: float
-    learning_rate: float
-    reg_alpha: float = 0.0
-
-
 class _Samples(NamedTuple):
     """The samples in a pass over their rows.
 
@@ -92,6 +69,12 @@ class _Samples(NamedTuple):
     waiting: AnyArray
     growth: Floats
     leaves: AnyArray
+
+
+def softmax_rows(scores: Floats) -> Floats:
+    """Probabilities of shape (n_samples, n_classes), none of them 0, of scores of that shape."""
+    exponentials = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.maximum(exponentials / exponentials.sum(axis=1, keepdims=True), LEAST_PROBABILITY)
 
 
 class ProbabilityRows:
@@ -181,7 +164,7 @@ class ProbabilityRows:
         leaves: AnyArray,
         n_leaves: int,
         weights: Floats,
-        rules: VectorRules,
+        rules: LeafRules,
         only: int = ALL_CLASSES,
         *,
         alone: bool = False,
@@ -195,7 +178,7 @@ class ProbabilityRows:
         n_leaves : int
         weights : array of shape (n_samples,)
             Samples of weight 0 do not count.
-        rules : VectorRules
+        rules : LeafRules
         only : int, default=ALL_CLASSES
             The one class that a classic tree moves.
         alone : bool, default=False

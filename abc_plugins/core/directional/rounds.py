@@ -21,8 +21,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from abc_plugins.core.directional.leaf_vectors import ALL_CLASSES, ProbabilityRows, VectorRules
+from abc_plugins.core.directional.leaf_vectors import ALL_CLASSES, ProbabilityRows
 from abc_plugins.core.directional.schedule import DirectionPlan, DirectionSchedule
+from abc_plugins.core.leaves import LeafRules
 from abc_plugins.core.losses import LEAST_DERIVATIVE
 from abc_plugins.core.rounds import CONVERGED_MESSAGE, GUARD_MESSAGE, MAX_HALVINGS
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
@@ -75,7 +76,7 @@ class DirectionalRounds:
     rows : ProbabilityRows
     weights : array of shape (n_samples,)
     schedule : DirectionSchedule
-    rules : VectorRules
+    rules : LeafRules
     engine : DirectionEngine
     guard : bool
         Halve the step of a round that raises the training loss, and give it up if that does not help.
@@ -84,7 +85,7 @@ class DirectionalRounds:
     ----------
     loss : float
         Total weighted log loss of the training data.
-    rules : VectorRules
+    rules : LeafRules
         May be exchanged between rounds.
     trees_grown : int
         Candidates of a search, which are grown no further than their root, are not counted.
@@ -97,7 +98,7 @@ class DirectionalRounds:
         rows: ProbabilityRows,
         weights: Floats,
         schedule: DirectionSchedule,
-        rules: VectorRules,
+        rules: LeafRules,
         engine: DirectionEngine,
         *,
         guard: bool,

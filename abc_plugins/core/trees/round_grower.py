@@ -11,7 +11,7 @@ from abc_plugins.core.bins.columns import Columns
 from abc_plugins.core.bins.training_data import TrainingData
 from abc_plugins.core.leaves import Update
 from abc_plugins.core.model.ensemble import LEAF, NO_SETS, NODE_DTYPES, SET_WORDS, THRESHOLD, FlatTrees
-from abc_plugins.core.pairs import Pair
+from abc_plugins.core.pairs import Pair, limit_leaves
 from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats, Integers
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
@@ -33,9 +33,6 @@ _SPARSE_HISTOGRAM_BYTES = 2**26
 
 _FEWEST_HISTOGRAMS = 3
 """One for the root, and two for the leaves that are searched."""
-
-_ROUNDING = 1e-9
-"""Sums of weights that should be equal may differ by this share, and are to allow the same number of leaves."""
 
 _OF_NODES = 2**32 - 2
 """In place of a tree: the draw of the seeds of features for each node."""
@@ -371,14 +368,7 @@ class RoundGrower:
         return crews[:n_teams]
 
     def _max_leaves(self, plus: AnyArray, minus: AnyArray) -> AnyArray:
-        """Most leaves of each tree: of two classes with few samples between them, fewer than J."""
-        max_leaves = np.full(plus.size, self._num_leaves, dtype=np.int64)
-        per_leaf, has_base = self._settings.pair_samples_per_leaf, minus != CLASSIC
-        if per_leaf > 0.0:
-            weights = (self._class_weights[plus] + self._class_weights[minus])[has_base]
-            affordable = np.floor(weights / per_leaf * (1.0 + _ROUNDING))
-            max_leaves[has_base] = np.minimum(np.maximum(affordable, 2), self._num_leaves)
-        return max_leaves
+        return limit_leaves(plus, minus, self._class_weights, self._settings.pair_samples_per_leaf, self._num_leaves)
 
     def _usable_features(self, round_index: int, keys: Sequence[tuple[int, ...]]) -> Booleans:
         """The features that each tree may split on: drawn by its key."""
