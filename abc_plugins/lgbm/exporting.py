@@ -24,7 +24,7 @@ from abc_plugins.core.model.export_terms import (
     with_missing_right,
 )
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
-from abc_plugins.core.runtime.atomic import replace_file
+from abc_plugins.core.runtime.atomic import check_target, replace_file
 from abc_plugins.core.runtime.checks import check_choice, check_path, fail
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.lgbm.live import ABCBooster
@@ -180,6 +180,8 @@ def export(
     """
     check_choice("layout", layout, LAYOUTS)
     path = check_path("path", path)
+    if path is not None:
+        check_target(path)
     ensemble = ensemble_of(model)
     rounds = first_rounds(model, n_rounds)
     written = [[list(_native_trees(tree)) for tree in trees] for trees in rounds]

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 from abc_plugins import __version__
 from abc_plugins.core.model.ensemble import Tree, TreeEnsemble, single_leaf
 from abc_plugins.core.model.export_terms import class_vectors, ensemble_of, first_rounds, labels_of, names_of
-from abc_plugins.core.runtime.atomic import replace_file
+from abc_plugins.core.runtime.atomic import check_target, replace_file
 from abc_plugins.core.runtime.checks import check_choice, check_path, fail
 from abc_plugins.onnx.attributes import Attributes
 
@@ -73,6 +73,8 @@ def export(
     if (input_type, precision) == ("double", "float"):
         fail("precision", precision, "'double' with input_type='double'")
     path = check_path("path", path)
+    if path is not None:
+        check_target(path)
     ensemble = ensemble_of(model)
     trees = [tree for trees in first_rounds(model, n_rounds) for tree in trees]
     levels = _levels_of(model, ensemble)

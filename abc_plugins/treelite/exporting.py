@@ -21,7 +21,7 @@ from abc_plugins.core.model.export_terms import (
     names_of,
 )
 from abc_plugins.core.runtime.arrays import Floats
-from abc_plugins.core.runtime.atomic import replace_file
+from abc_plugins.core.runtime.atomic import check_target, replace_file
 from abc_plugins.core.runtime.checks import check_path
 
 ALL_CLASSES = -1
@@ -50,6 +50,8 @@ def export(model: Any, path: str | os.PathLike[str] | None = None, *, n_rounds: 
         labels as attributes.
     """
     path = check_path("path", path)
+    if path is not None:
+        check_target(path)
     ensemble = ensemble_of(model)
     trees = [tree for trees in first_rounds(model, n_rounds) for tree in trees]
     trees = trees or [single_leaf(range(ensemble.n_classes), 0.0)]

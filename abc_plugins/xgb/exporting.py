@@ -32,6 +32,7 @@ from abc_plugins.core.model.export_terms import (
     with_missing_left,
 )
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
+from abc_plugins.core.runtime.atomic import check_target, replace_file
 from abc_plugins.core.runtime.checks import check_flag, check_path, fail
 from abc_plugins.xgb.format.ubjson import encode
 from abc_plugins.xgb.stock import extend_model, with_model
@@ -40,6 +41,8 @@ from abc_plugins.xgb.xgboost_grower import read_model
 
 _NO_PARENT = 2147483647
 _VECTOR_LEAVES_SINCE = (3, 2)
+FILE_ENDINGS = (".json", ".ubj")
+"""XGBoost's formats go by the name of the file."""
 
 
 def export(
@@ -62,7 +65,8 @@ def export(
         such trees, but does not explain them (`pred_contribs`; `abc_plugins.explain` does). False: every tree is
         written once for each class that it changes, twice for a tree with a base class, K times for one along a
         direction, and everything that XGBoost does with trees works. None: vectors where trees change more than two
-        classes, if XGBoost has them.
+        classes, if XGBoost has them. XGBoost leaves out categories when it saves trees with vectors: models that
+        split on categories need False, which is what None is for them.
     n_rounds : int, optional
         Rounds to export; by default those that the model predicts with.
 
@@ -72,12 +76,20 @@ def export(
         With objective multi:softprob.
     """
     path = check_path("path", path)
+    if path is not None:
+        _check_file(path)
     ensemble = ensemble_of(model)
     rounds = first_rounds(model, n_rounds)
+    has_sets = any((tree.left_set != THRESHOLD).any() for trees in rounds for tree in trees)
     if vector_leaves is None:
         is_wide = any(tree.classes.size > 2 for trees in rounds for tree in trees)
-        vector_leaves = is_wide and _xgboost_version() >= _VECTOR_LEAVES_SINCE
-    vector_leaves = check_flag("vector_leaves", vector_leaves)
+        vector_leaves = is_wide and not has_sets and _xgboost_version() >= _VECTOR_LEAVES_SINCE
+    if check_flag("vector_leaves", vector_leaves) and has_sets:
+        fail(
+            "vector_leaves",
+            True,
+            "False for a model that splits on categories: XGBoost does not save them with vectors",
+        )
     bases = bases_of(model, rounds)
     start = _empty_booster(ensemble, getattr(model, "feature_names_in_", None), vector_leaves=vector_leaves)
     attributes = {"base_classes": json.dumps(bases)}
@@ -92,8 +104,16 @@ def export(
         document = extend_model(read_model(start), scalar_rounds, attributes)
     booster = with_model(start, document)
     if path is not None:
-        booster.save_model(path)
+        with replace_file(path) as file:
+            file.write(booster.save_raw(Path(path).suffix.removeprefix(".")))
     return booster
+
+
+def _check_file(path: str) -> None:
+    """Refuse a file that cannot be written, or whose name does not tell the format."""
+    if Path(path).suffix not in FILE_ENDINGS:
+        fail("path", path, f"the name of a file that ends in {' or '.join(FILE_ENDINGS)}")
+    check_target(path)
 
 
 def _xgboost_version() -> tuple[int, ...]:

@@ -2,10 +2,13 @@
 
 import ast
 import re
+import shlex
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
+
+from abc_plugins.cli import main
 
 ROOT = Path(__file__).parents[2]
 GUIDE = sorted((ROOT / "docs" / "guide").glob("*.md"))
@@ -22,7 +25,7 @@ def test_blocks_of_the_guide_run_one_after_the_other(page, tmp_path, monkeypatch
     exec(compile("\n".join(BLOCKS[page]), f"docs/guide/{page}.md", "exec"), {})
 
 
-OTHER_BLOCKS = {"index": 1, "lightgbm": 2, "xgboost": 1, "reliability": 1, "tuning": 2, "deployment": 2}
+OTHER_BLOCKS = {"index": 1, "lightgbm": 2, "xgboost": 1, "reliability": 1, "tuning": 2}
 """Page -> how many of its first Python blocks are run; the others need a cluster or files that are not there."""
 
 SHORTER = {", 200": ", 20", "n_trials=50": "n_trials=2, cv=3, repeats=1", "n_estimators=5000": "n_estimators=40"}
@@ -42,11 +45,6 @@ def test_blocks_of_other_pages_run(page, tmp_path, monkeypatch):
     parts = {"X": X[::2], "y": y[::2], "X_valid": X[1::4], "y_valid": y[1::4], "X_test": X[3::4], "y_test": y[3::4]}
     names = {**parts, "params": {"objective": "multi:softprob" if page == "xgboost" else "multiclass", "num_class": 3}}
     names["ABCBoostClassifier"] = ABCBoostClassifier
-    if page == "deployment":
-        from abc_plugins import onnx
-
-        names["model"] = ABCBoostClassifier(n_estimators=3).fit(X, y)
-        onnx.export(names["model"], "model.onnx")
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)[: OTHER_BLOCKS[page]]
     assert len(blocks) == OTHER_BLOCKS[page]
@@ -54,6 +52,23 @@ def test_blocks_of_other_pages_run(page, tmp_path, monkeypatch):
     for given, shorter in SHORTER.items():
         code = code.replace(given, shorter)
     exec(compile(code, f"docs/{page}.md", "exec"), names)
+
+
+def test_blocks_of_the_page_on_deployment_run_one_after_the_other(tmp_path, monkeypatch, capsys):
+    """Python, and what is typed in a shell."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    text = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(python|bash)\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    assert {kind for kind, _ in blocks} == {"python", "bash"}
+    names = {}
+    for kind, block in blocks:
+        if kind == "python":
+            exec(compile(block, "docs/deployment.md", "exec"), names)
+        else:
+            for program, *arguments in map(shlex.split, block.splitlines()):
+                assert program == "abc-plugins"
+                assert main(arguments) == 0, capsys.readouterr().err
 
 
 def parameter_rows(page):

@@ -104,9 +104,8 @@ def test_categories(n_classes, tree_shape, grow_model, make_categories):
     X[:10, 0] = [12, 13, 31, 32, 63, 64, 200, 255, 256, 1000]  # categories that were not there
     with Workers(1) as workers:
         scores = ensemble.raw_scores(X, workers)
-    for vector_leaves in (False, True):
-        assert is_same(export(ensemble, vector_leaves=vector_leaves), X, scores, output_margin=True)
-    booster = export(ensemble, vector_leaves=False)
+    booster = export(ensemble)
+    assert is_same(booster, X, scores, output_margin=True)
     contributions = booster.predict(xgboost.DMatrix(X), pred_contribs=True)
     assert np.abs(contributions.sum(axis=-1).reshape(scores.shape) - scores).max() < 1e-4
 
@@ -114,10 +113,8 @@ def test_categories(n_classes, tree_shape, grow_model, make_categories):
 def test_categories_of_a_table(fitted_on_categories):
     """Levels become numbers, their places in `categories_`; what the classifier does not know is missing."""
     model, new, numbers = fitted_on_categories
-    for vector_leaves in (False, True):
-        booster = export(model, vector_leaves=vector_leaves)
-        predicted = booster.predict(xgboost.DMatrix(numbers, feature_names=["level", "size"]))
-        assert np.abs(predicted - model.predict_proba(new)).max() < 1e-5
+    predicted = export(model).predict(xgboost.DMatrix(numbers, feature_names=["level", "size"]))
+    assert np.abs(predicted - model.predict_proba(new)).max() < 1e-5
 
 
 @pytest.mark.parametrize("vector_leaves", [False, True])
