@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import xgboost
@@ -52,20 +52,7 @@ def train(
     booster : xgboost.Booster
         A stock model, which needs no abc_plugins.
     """
-    params, callbacks = _prepare(params, dtrain, num_boost_round, evals, callbacks, options)
-    return xgboost.train(
-        params,
-        dtrain,
-        num_boost_round,
-        evals=evals,
-        maximize=maximize,
-        early_stopping_rounds=early_stopping_rounds,
-        evals_result=evals_result,
-        verbose_eval=verbose_eval,
-        xgb_model=xgb_model,
-        callbacks=callbacks,
-        custom_metric=custom_metric,
-    )
+    return _run(xgboost.train, locals())
 
 
 def cv(
@@ -97,40 +84,25 @@ def cv(
     -------
     history : pandas.DataFrame, or dict without pandas or with `as_pandas=False`
     """
-    params, callbacks = _prepare(params, dtrain, num_boost_round, None, callbacks, options)
-    return xgboost.cv(
-        params,
-        dtrain,
-        num_boost_round,
-        nfold=nfold,
-        stratified=stratified,
-        folds=folds,
-        metrics=metrics,
-        maximize=maximize,
-        early_stopping_rounds=early_stopping_rounds,
-        fpreproc=fpreproc,
-        as_pandas=as_pandas,
-        verbose_eval=verbose_eval,
-        show_stdv=show_stdv,
-        seed=seed,
-        callbacks=callbacks,
-        shuffle=shuffle,
-        custom_metric=custom_metric,
-    )
+    return _run(xgboost.cv, locals())
 
 
-def _prepare(
-    params: Mapping[str, Any],
-    dtrain: Any,
-    num_boost_round: Any,
-    evals: Any,
-    callbacks: Sequence[TrainingCallback] | None,
-    options: Mapping[str, Any],
-) -> tuple[dict[str, Any], list[TrainingCallback]]:
-    """Check all that can be checked before any work is done; XGBoost's parameters, and callbacks with ours first."""
-    abc = ABCBoost(**options).for_params(params)
-    _check_arguments(dtrain, num_boost_round, evals)
-    return with_objective(params, dtrain), [abc, *(callbacks or ())]
+def _run(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    """Check all that can be checked before any work is done, and call a function of XGBoost with ours as a callback.
+
+    Parameters
+    ----------
+    function : callable
+        `xgboost.train` or `xgboost.cv`.
+    arguments : dict
+        Its arguments, and `options`.
+    """
+    passed = {name: value for name, value in arguments.items() if name != "options"}
+    abc = ABCBoost(**arguments["options"]).for_params(passed["params"])
+    _check_arguments(passed["dtrain"], passed["num_boost_round"], passed.get("evals"))
+    passed["params"] = with_objective(passed["params"], passed["dtrain"])
+    passed["callbacks"] = [abc, *(passed["callbacks"] or ())]
+    return function(**passed)
 
 
 def _check_arguments(dtrain: Any, num_boost_round: Any, evals: Any) -> None:
