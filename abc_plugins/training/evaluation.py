@@ -68,8 +68,9 @@ class EvalSet:
         self.scores[:] = scores if self.given_scores is None else self.given_scores
         self._rows = None
         self._total_weight = float(self.weights.sum())
+        if not isinstance(self.X, SparseTable):
+            self.X = np.ascontiguousarray(self.X, dtype=np.float64)  # else every round would copy it
         if max_leaves is not None:
-            self.X = self.X if isinstance(self.X, SparseTable) else np.ascontiguousarray(self.X, dtype=np.float64)
             self._rows = ProbabilityRows(self.codes, self.weights, softmax(self.scores[:1])[0], max_leaves, workers)
             if self.given_scores is not None:
                 self._rows.set_probabilities(np.maximum(softmax(self.scores), LEAST_PROBABILITY))

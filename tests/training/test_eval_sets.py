@@ -9,6 +9,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from abc_plugins import ABCBoostClassifier
+from abc_plugins.training.evaluation import EvalSet
 
 OPTIONS = {"n_estimators": 20, "num_leaves": 5, "max_depth": 3, "n_jobs": 1, "random_state": 0, "learning_rate": 0.3}
 
@@ -113,3 +114,23 @@ def test_a_temperature_needs_held_out_samples(data):
         model(calibration="temperature").fit(data.X, data.y)
     with pytest.raises(ValueError, match="calibration must be None with init_score"):
         model(calibration="temperature", early_stopping=True).fit(data.X, data.y, init_score=np.zeros((150, 3)))
+
+
+@pytest.mark.parametrize("method", ["directional", "abcrobustlogit"])
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_evaluation_sets_are_converted_once(make_data, monkeypatch, method, dtype):
+    data = make_data(3, 120)
+    X = np.asfortranarray(np.nan_to_num(8 * data.X).astype(dtype))
+    seen = []
+    add_round = EvalSet.add_round
+
+    def look(self, *given):
+        seen.append(self.X)
+        add_round(self, *given)
+
+    monkeypatch.setattr(EvalSet, "add_round", look)
+    ABCBoostClassifier(method=method, n_estimators=4, n_jobs=1).fit(X, data.y, eval_set=[(X, data.y)])
+    assert len(seen) == 4
+    assert all(one is seen[0] for one in seen)
+    assert seen[0].dtype == np.float64
+    assert seen[0].flags.c_contiguous
