@@ -2,6 +2,7 @@
 
     python benchmarks/directional.py trees letter10k covtype mnist10k     # errors, seconds and prediction, 1 thread
     python benchmarks/directional.py threads letter10k covtype            # two threads against one
+    python benchmarks/directional.py fits vowel texture --peers lightgbm  # fits that stop early, interleaved with peers
     python benchmarks/directional.py classes                              # 1,000 classes, made up, against LightGBM
     python benchmarks/directional.py curves --draw docs/images/directional.png
 
@@ -12,6 +13,7 @@ repeats the fastest counts.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import subprocess
 import sys
@@ -166,6 +168,35 @@ def compare_threads(names: list[str], repeats: int) -> list[dict[str, Any]]:
     return results
 
 
+def compare_fits(names: list[str], peers: list[str], repeats: int) -> list[dict[str, Any]]:
+    """Fits that stop early as people use them, interleaved with those of peers, one thread."""
+    from leagues.practice import run_cell
+
+    results, rows = [], []
+    for name in names:
+        best: dict[str, dict[str, Any]] = {}
+        for _, which in itertools.product(range(repeats), ["directional", *peers]):
+            result = run_cell({"data": name, "seed": 100, "which": which})
+            best[which] = min(best.get(which, result), result, key=lambda fit: fit["s"])
+        results += best.values()
+        ours = best["directional"]["s"]
+        rows.append(
+            [name, *(f"{fit['s']:.2f}" for fit in best.values()), *(f"{ours / best[p]['s']:.2f}" for p in peers)]
+        )
+        print(" ".join(rows[-1]), flush=True)
+    print_table(["data", "directional, s", *(f"{p}, s" for p in peers), *(f"to {p}" for p in peers)], rows)
+    for peer in peers:
+        mean = np.exp(np.mean(np.log([own["s"] / theirs["s"] for own, theirs in _beside(results, peer)])))
+        print(f"time to {peer}'s, geometric mean of {len(rows)} data sets: {mean:.3f}")
+    return results
+
+
+def _beside(results: list[dict[str, Any]], peer: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Fits of ours and of a peer on the same data."""
+    of = {(result["data"], result["which"]): result for result in results}
+    return [(of[name, "directional"], of[name, peer]) for name in dict.fromkeys(result["data"] for result in results)]
+
+
 def compare_classes(repeats: int) -> list[dict[str, Any]]:
     """1,000 classes against LightGBM."""
     results = [fastest(repeats, "many_classes", *cell) for cell in (("directional", 20), ("lightgbm", 2))]
@@ -199,8 +230,9 @@ def draw_curves(path: Path, repeats: int) -> list[dict[str, Any]]:
 def main() -> None:
     """Run one of the comparisons."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", choices=["trees", "threads", "classes", "curves"])
+    parser.add_argument("what", nargs="?", choices=["trees", "threads", "fits", "classes", "curves"])
     parser.add_argument("data", nargs="*", default=["letter10k", "covtype"])
+    parser.add_argument("--peers", nargs="+", default=["lightgbm"], metavar="NAME")
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--draw", type=Path, metavar="PNG", default=Path("directional.png"))
     parser.add_argument("--out", type=Path)
@@ -214,6 +246,8 @@ def main() -> None:
         results = compare_trees(options.data, options.repeats)
     elif options.what == "threads":
         results = compare_threads(options.data, options.repeats)
+    elif options.what == "fits":
+        results = compare_fits(options.data, options.peers, options.repeats)
     elif options.what == "classes":
         results = compare_classes(options.repeats)
     else:
