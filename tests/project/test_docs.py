@@ -163,3 +163,19 @@ def test_the_reference_lists_all_public_names(module):
             listed |= set(re.findall(r"^   ([\w.]+)$", section.split("```")[0], flags=re.MULTILINE))
     public = set(pytest.importorskip(module).__all__) - {"__version__", "SKOPS_TRUSTED_TYPES"}
     assert {name for name in listed if "." not in name} == public
+
+
+def anchors(page):
+    """Anchors of the headings of a page, as GitHub and myst make them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    titles = [line.lstrip("#").strip().lower() for line in text.splitlines() if re.match(r"#{1,3} ", line)]
+    return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_between_pages_lead_to_a_heading(page):
+    links = re.findall(r"\]\(((?:[\w./-]+\.md)?)#([\w-]+)\)", page.read_text(encoding="utf-8"))
+    for target, anchor in links:
+        where = (page.parent / target).resolve() if target else page
+        assert where.exists(), target
+        assert anchor in anchors(where), f"{target}#{anchor}"
