@@ -32,7 +32,7 @@ _LARGEST_EXPONENT = 300.0
 
 _HESSIAN_ENTRIES = 2**22
 _FEWEST_HESSIANS = 256
-"""A mean Hessian is made of so many products, but of no fewer samples than that."""
+"""Products of probabilities that make a mean Hessian, and the fewest samples that do."""
 
 _MOST_CHUNKS = 16
 _ROWS_PER_CHUNK = 2**12

@@ -36,7 +36,7 @@ _ROWS_WORTH_SEVERAL_TREES = 8192
 more."""
 
 ROUNDS_PER_BLOCK = 16
-"""Directions of so many rounds are drawn together, for the Hessian at the first of them."""
+"""Rounds whose directions are drawn together, for the Hessian at the first of them."""
 
 _FLATTEST = 0.1
 """Smallest curvature, as a share of the largest, that draws make up for."""
@@ -186,7 +186,7 @@ class DirectionSchedule:
         self.n_rounds += 1
 
     def skip(self, n_rounds: int) -> None:
-        """Go on as after so many rounds, with new directions."""
+        """Go on as after `n_rounds` rounds, with new directions."""
         self.n_rounds, self._kept, self._drawn_block = n_rounds, None, -1
 
     def get_state(self) -> dict[str, Floats]:

@@ -1,8 +1,8 @@
 """The shape and depth of directional trees, chosen from the data.
 
-Symmetric trees are the better ones on small data: each split is supported by all samples. They lose where there is
-little to choose from, so that a tree has to split different parts of the data in different places, and on large data,
-where that costs nothing.
+Symmetric trees are better on small data: each split is supported by all samples. Best-first trees, which split
+different parts of the data in different places, are better on large data, and where there are few splits to choose
+from.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MANY_ROWS = 2**15
 
 _LEAST_DEPTH, _MOST_DEPTH = 6, 7
 _ROWS_PER_LEAF = 25
-"""A symmetric tree is deeper if its leaves have so many samples in the mean all the same."""
+"""A symmetric tree gets one more level if its leaves then still have this many samples in the mean."""
 
 
 def choose_shape(data: TrainingData, settings: Settings, n_samples: int) -> Settings:

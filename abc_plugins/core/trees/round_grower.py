@@ -29,7 +29,7 @@ _HISTOGRAM_BYTES = 2**30
 """Histograms take no more than this together, unless that is too little even for the fewest that one tree needs."""
 
 _SPARSE_HISTOGRAM_BYTES = 2**26
-"""As much is allowed for sparse data, however small."""
+"""For sparse data this much is allowed at the least, however small the data."""
 
 _FEWEST_HISTOGRAMS = 3
 """One for the root, and two for the leaves that are searched."""
@@ -38,7 +38,7 @@ _OF_NODES = 2**32 - 2
 """In place of a tree: the draw of the seeds of features for each node."""
 
 _ROWS_PER_LOT = 2**18
-"""A thread grows no more trees at a time than have so many samples together: it cannot be interrupted meanwhile."""
+"""Samples of the trees that a thread grows in one call, all together: Ctrl-C waits for the end of the call."""
 
 
 class RoundGrower:

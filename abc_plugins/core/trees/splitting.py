@@ -21,7 +21,7 @@ _NOT_ALLOWED = -1.0
 """Score of a threshold that leaves a child too small."""
 
 MOST_LAMBDA = 1e150
-"""More, in units of the sums, is as good as infinite, and its square would be."""
+"""More, in units of the sums, is as good as infinite, and its square would overflow."""
 
 UNLIMITED_DEPTH = 2**31
 
@@ -302,7 +302,7 @@ def _last_record(scores, start, stop, floor):
 
 @part_of_kernel
 def _bin_of(hist, first_cell, n_bins, default_bin, present_left_wh, present_wh):
-    """The first bin that has so much on its left, itself included."""
+    """The first bin up to which the sums are those of the left child."""
     wh = np.int64(0)
     cell = first_cell
     for b in range(n_bins - 1):
