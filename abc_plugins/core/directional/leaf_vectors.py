@@ -274,6 +274,19 @@ def _move(rows, growth, waiting, width, first, last):
 @kernel
 def _sum_leaves(samples, sums, width, first, last):
     """Let the tree before act on the samples first..last - 1, and sum r - p and p (1 - p) in every leaf."""
+    # A width that the compiler knows: the numbers of a row stay in registers.
+    if width == 4:
+        _sum_leaves_of(samples, sums, 4, first, last)
+    elif width == 8:
+        _sum_leaves_of(samples, sums, 8, first, last)
+    elif width == 12:
+        _sum_leaves_of(samples, sums, 12, first, last)
+    else:
+        _sum_leaves_of(samples, sums, width, first, last)
+
+
+@part_of_kernel
+def _sum_leaves_of(samples, sums, width, first, last):
     rows, labels, weights, waiting, growth, leaves = samples
     for entry in range(sums.size):
         sums[entry] = 0.0
@@ -353,6 +366,17 @@ def _set_vectors(samples, chunk_bounds, chunk_sums, rules, only, values, growth)
 @kernel
 def _derive(rows, labels, weights, waiting, growth, directions, z, h, width, first, last):
     """Let the tree before act on the samples first..last - 1; their loss, and derivatives along the directions."""
+    if width == 4:
+        return _derive_rows(rows, labels, weights, waiting, growth, directions, z, h, 4, first, last)
+    if width == 8:
+        return _derive_rows(rows, labels, weights, waiting, growth, directions, z, h, 8, first, last)
+    if width == 12:
+        return _derive_rows(rows, labels, weights, waiting, growth, directions, z, h, 12, first, last)
+    return _derive_rows(rows, labels, weights, waiting, growth, directions, z, h, width, first, last)
+
+
+@part_of_kernel
+def _derive_rows(rows, labels, weights, waiting, growth, directions, z, h, width, first, last):
     loss = 0.0
     likelihood = 1.0  # of samples of weight 1, since the last logarithm: one for many of them
     for i in range(first, last):
