@@ -42,6 +42,7 @@ def _add_run_options(group: Any) -> None:
     group.add_argument("--folds", type=int, default=5, metavar="N", help="outer folds (default 5)")
     group.add_argument("--repeats", type=int, metavar="N", help="draw the folds so often (default: more on few rows)")
     group.add_argument("--ensemble", type=int, default=0, metavar="N", help="weight the best N trials (default 0)")
+    group.add_argument("--confirm", type=int, default=3, metavar="N", help="score the best N again, on fresh folds")
     group.add_argument("--metric", choices=("logloss", "error"), default="logloss", help="default logloss")
     group.add_argument("--cost", action="store_true", help="trees grown as a second objective, without pruning")
     group.add_argument("--resume", action="store_true", help="continue the study if the storage has it")
@@ -124,6 +125,7 @@ def _run(options: argparse.Namespace, path: str) -> None:
         n_jobs=options.n_jobs,
         refit=options.out is not None or test is not None or options.ensemble > 0,
         ensemble=options.ensemble,
+        confirm=options.confirm,
         sample_weight=data.weights,
         groups=groups,
         test=test,

@@ -105,6 +105,11 @@ class Objective:
         with self.interrupts.fitting():
             return self.engine.fit_fold(fold, parameters, self.stopping, pulse)
 
+    def score_fold(self, fold: FoldData, trial: Any) -> float:
+        """Score a finished trial on another fold."""
+        fit = self.fit_fold(None, fold, trial.user_attrs[PARAMS])
+        return self.metric.value(fold.test.codes, fit.probabilities, fold.test.weights)
+
     def _parameters(self, trial: Any) -> dict[str, Any]:
         given = {**self.engine.not_tuned, **self.engine.fixed}
         drawn = draw(trial, self.space, given)

@@ -27,6 +27,8 @@ _NOT_FIXED = (
 )
 _RARE_CLASS = "The least populated class in y has only"  # how scikit-learn begins to say it
 _NAMED_CLASSES = 5
+_FRESH = 1_000_000
+"""Added to the seed of folds that no trial was chosen on."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,8 @@ class StudyPlan:
     data : StudyData
     space : dict
     metric : TunedMetric
-    folds : list of Fold
+    folds, fresh_folds : list of Fold
+        Those that score trials, and as many others for the best of them; none where `cv` cannot draw others.
     starts : list of (name, what is drawn)
         The trials that the study begins with.
     settings : dict
@@ -73,6 +76,7 @@ class StudyPlan:
     space: Space
     metric: TunedMetric
     folds: list[Fold]
+    fresh_folds: list[Fold]
     starts: list[Start]
     settings: dict[str, Any]
     with_cost: bool
@@ -126,7 +130,7 @@ def make_plan(
     ranges = change_space(usual, space, used.fixed)
     _check_space(ranges, stopping.max_rounds)
     used_metric = TunedMetric(metric, data.classes)
-    folds = _folds(splitting, data, seed)
+    folds, fresh_folds = _folds(splitting, data, seed)
     starts = first_trials(used, ranges, n_samples)
     settings = {
         "engine": engine,
@@ -137,7 +141,7 @@ def make_plan(
         "early_stopping_rounds": stopping.patience,
         "starts": [list(start) for start in starts],
     }
-    return StudyPlan(used, data, ranges, used_metric, folds, starts, settings, with_cost, seed)
+    return StudyPlan(used, data, ranges, used_metric, folds, fresh_folds, starts, settings, with_cost, seed)
 
 
 def check_run(n_trials: Any, timeout: Any, n_jobs: Any, callbacks: Any, progress: Any) -> Run:
@@ -189,7 +193,8 @@ def _check_space(space: Space, max_rounds: int) -> None:
             fail("space['warmup']", distribution, f"a range up to max_rounds ({max_rounds}) at most")
 
 
-def _folds(splitting: Splitting, data: StudyData, seed: int) -> list[Fold]:
+def _folds(splitting: Splitting, data: StudyData, seed: int) -> tuple[list[Fold], list[Fold]]:
+    """The folds of the trials, and fresh ones, which are drawn in the same way."""
     n_samples, repeats, fraction = int(data.codes.size), splitting.repeats, splitting.validation_fraction
     if repeats is None:
         repeats = usual_repeats(splitting.cv, n_samples)
@@ -202,8 +207,11 @@ def _folds(splitting: Splitting, data: StudyData, seed: int) -> list[Fold]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=_RARE_CLASS)
         folds = make_folds(splitting.cv, data.codes, data.groups, fraction, seed, repeats)
+        fresh = []
+        if isinstance(splitting.cv, int | np.integer):
+            fresh = make_folds(splitting.cv, data.codes, data.groups, fraction, seed + _FRESH, repeats)
     _warn_of_rare_classes(splitting.cv, data)
-    return folds
+    return folds, fresh
 
 
 def _warn_of_rare_classes(cv: Any, data: StudyData) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 from abc_plugins.training.progress import make_display
 from abc_plugins.tuning.study.storage import PREFIX
-from abc_plugins.tuning.study.trials import finished_trials
-from abc_plugins.tuning.verdict import judge
+from abc_plugins.tuning.study.trials import complete_trials, finished_trials
+from abc_plugins.tuning.verdict import best_trial
 
 
 class Progress:
@@ -35,13 +35,18 @@ class Progress:
         per_trial = (time.monotonic() - self._started) / n_new if n_new > 0 else float("nan")
         self._display.update(n_done, _best(study), per_trial * max(self._n_trials - n_done, 0))
 
+    def say(self, text: str) -> None:
+        """Show what is done after the trials."""
+        print(text, file=sys.stderr, flush=True)
+
     def close(self) -> None:
         """Leave the last state on the screen."""
         self._display.close()
 
 
 def _best(study: Any) -> str:
-    if all(trial.state.name != "COMPLETE" for trial in finished_trials(study)):
+    complete = complete_trials(study)
+    if not complete:
         return "no complete trial"
-    leader = judge(study).leader
+    leader = best_trial(study, complete)
     return f"best {study.user_attrs[PREFIX + 'metric']} {leader.values[0]:.5g}, trial {leader.number}"

@@ -10,7 +10,8 @@ from typing import Any
 from abc_plugins.tuning.ensemble import EnsembleReport
 from abc_plugins.tuning.objective import BASES, COST, FOLD_SCORES, PARAMS, ROUNDS, SECONDS, outcome
 from abc_plugins.tuning.study.storage import PREFIX, START
-from abc_plugins.tuning.verdict import Verdict, judge, maximizes
+from abc_plugins.tuning.study.trials import maximizes
+from abc_plugins.tuning.verdict import Verdict, judge
 
 
 @dataclass(frozen=True)
@@ -21,8 +22,8 @@ class TuneResult:
     ----------
     study : optuna.Study
     best_trial : optuna.trial.FrozenTrial
-        The best mean score, if it beats the defaults beyond the spread of the difference; else the defaults. Of equal
-        scores the cheapest.
+        The best mean score, if it beats the defaults beyond the spread of the difference, on fresh folds where there
+        are some; else the defaults. Of equal scores the cheapest.
     best_params : dict
         For the estimator, `n_estimators` included.
     best_score : float
@@ -125,18 +126,20 @@ def base_class_rounds(study: Any) -> dict[str, int]:
 def finding(study: Any) -> str:
     """What was found, in a sentence or two."""
     verdict, metric = judge(study), study.user_attrs[PREFIX + "metric"]
-    leader = f"trial {verdict.leader.number} ({metric} {verdict.leader.values[0]:.4g})"
+    leader = f"trial {verdict.leader.number} ({metric} {verdict.leader_score:.4g})"
     if verdict.defaults is None:
         return f"The best is {leader}. The defaults were not completed, so that there is nothing to compare it with."
-    defaults = f"the defaults ({metric} {verdict.defaults.values[0]:.4g})"
+    defaults = f"the defaults ({metric} {verdict.defaults_score:.4g})"
     if verdict.leader.number == verdict.defaults.number:
-        return f"The defaults are kept: no trial is better ({metric} {verdict.defaults.values[0]:.4g})."
-    change = verdict.gain / abs(verdict.defaults.values[0]) if verdict.defaults.values[0] else 0.0
-    folds = f"in {verdict.n_better} of {verdict.n_folds} folds"
-    by = f"by {verdict.gain:.2g} ({change:.1%}) +- {verdict.margin:.2g}, {folds}"
-    if verdict.keeps_defaults:
-        return f"The defaults are kept: {leader} is better than {defaults} {by}, which is not beyond the noise."
-    return f"Better settings were found: {leader} beats {defaults} {by}."
+        return f"The defaults are kept: no trial is better ({metric} {verdict.defaults_score:.4g})."
+    change = abs(verdict.gain / verdict.defaults_score) if verdict.defaults_score else 0.0
+    folds = f"in {verdict.n_better} of {verdict.n_folds} {'fresh ' if verdict.is_confirmed else ''}folds"
+    by = f"by {abs(verdict.gain):.2g} ({change:.1%}) +- {verdict.margin:.2g}, {folds}"
+    if not verdict.keeps_defaults:
+        return f"Better settings were found: {leader} beats {defaults} {by}."
+    if verdict.gain <= 0:  # on fresh folds alone: it has led on those of the study
+        return f"The defaults are kept: {leader} is not better than {defaults}, {folds}; it has led by luck."
+    return f"The defaults are kept: {leader} is better than {defaults} {by}, which is not beyond the noise."
 
 
 def noise(study: Any) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from abc_plugins.core.runtime.checks import check_flag, check_integer, fail
@@ -15,11 +16,12 @@ from abc_plugins.tuning.plan import ERROR, Run, Splitting, StudyPlan, check_run,
 from abc_plugins.tuning.progress import Progress
 from abc_plugins.tuning.result import TuneResult, fit_parameters
 from abc_plugins.tuning.space import change_space, default_space, draw
+from abc_plugins.tuning.study.confirmation import keep_fresh_scores, trial_of_defaults, unconfirmed_trials
 from abc_plugins.tuning.study.interrupts import Interrupts
 from abc_plugins.tuning.study.pruning import FoldPruner
 from abc_plugins.tuning.study.sampling import ReproducibleSampler
 from abc_plugins.tuning.study.storage import fail_lost_trials, open_study, silent_optuna
-from abc_plugins.tuning.study.trials import counted_trials, finished_trials, running_trials
+from abc_plugins.tuning.study.trials import complete_trials, counted_trials, finished_trials, running_trials
 from abc_plugins.tuning.study_data import StudyData, TestSet, read_test
 from abc_plugins.tuning.verdict import judge
 
@@ -72,6 +74,7 @@ def tune(
     pruner: Any = None,
     refit: bool = True,
     ensemble: int = 0,
+    confirm: int = 3,
     callbacks: Iterable[Callable[[Any, Any], None]] | None = None,
     sample_weight: Any = None,
     groups: Any = None,
@@ -124,6 +127,9 @@ def tune(
         Weight this many of the best trials by greedy selection on the rows of the outer folds, and refit all that have
         a weight. Where that is no better than the best trial alone, on folds that did not choose the weights, it is
         not used. 0 is no ensemble.
+    confirm : int, default=3
+        Score the best so many trials and the defaults again, on as many folds drawn anew, and let these decide whether
+        the best one is better than the defaults. 0, or a `cv` that is no number, leaves that to the folds of the study.
     callbacks : iterable of functions (study, trial), optional
         Called after every trial, as by Optuna; `study.stop()` in one of them ends the study there.
     sample_weight : array-like of shape (n_samples,), optional
@@ -161,6 +167,7 @@ def tune(
     run = check_run(n_trials, timeout, n_jobs, callbacks, progress)
     stopping = check_stopping(max_rounds, early_stopping_rounds)
     n_members = _check_members(ensemble, refit)
+    n_leaders = check_integer("confirm", confirm, minimum=0)
     plan = make_plan(
         X,
         y,
@@ -182,7 +189,7 @@ def tune(
     )
     if len(finished_trials(study)) < run.n_trials or n_members:
         objective.folds = [plan.data.fold(fold) for fold in plan.folds]
-    _run(study, objective, run)
+    _run(study, objective, run, partial(_confirm, study, objective, plan, n_leaders))
     return _result(study, objective, plan.data, refit, n_members, test_set)
 
 
@@ -210,7 +217,7 @@ def _open(plan: StudyPlan, storage: Any, study_name: str | None, sampler: Any, p
 # ------------------------------------------------------------------------------------------------ the run
 
 
-def _run(study: Any, objective: Objective, run: Run) -> None:
+def _run(study: Any, objective: Objective, run: Run, confirm: Callable[[Progress | None], None]) -> None:
     """Run the trials that are missing; after an interruption no trial is left as if it were running."""
     progress = Progress(run.n_trials, len(finished_trials(study))) if run.shows_progress else None
     callbacks = [*run.callbacks, *([progress] if progress else [])]
@@ -218,6 +225,7 @@ def _run(study: Any, objective: Objective, run: Run) -> None:
         try:
             _run_missing(study, objective, run, callbacks)
             objective.interrupts.check()
+            confirm(progress)
         except KeyboardInterrupt:
             fail_lost_trials(study, objective.running)
             raise
@@ -264,6 +272,18 @@ def _run_missing(study: Any, objective: Objective, run: Run, callbacks: Sequence
                 raise
 
 
+def _confirm(study: Any, objective: Objective, plan: Plan, n_leaders: int, progress: Progress | None) -> None:
+    """Score the best trials and the defaults on folds that did not choose them."""
+    trials = unconfirmed_trials(study, n_leaders) if plan.fresh_folds else []
+    if not trials:
+        return
+    if progress is not None:
+        progress.say(f"{len(trials)} trials again, on {len(plan.fresh_folds)} fresh folds")
+    folds = [plan.data.fold(fold) for fold in plan.fresh_folds]
+    for trial in trials:
+        keep_fresh_scores(study, trial, [objective.score_fold(fold, trial) for fold in folds])
+
+
 # ------------------------------------------------------------------------------------------------ the result
 
 
@@ -300,9 +320,11 @@ def _refit(study: Any, engine: TunedEngine, data: StudyData, best: Any, report: 
 def _ensemble(study: Any, objective: Objective, best: Any, n_members: int) -> EnsembleReport:
     """Weight the best trials; what those of other runs predicted is computed again."""
     sign = -1.0 if objective.metric.higher_is_better else 1.0
-    complete = [trial for trial in finished_trials(study) if trial.state.name == "COMPLETE"]
+    complete = complete_trials(study)
     ranked = sorted(complete, key=lambda trial: (sign * trial.values[0], trial.number))
-    candidates = {trial.number: trial for trial in [best, *ranked[:n_members]]}
+    # Also the defaults, so that what leads by luck can be mixed with what does not.
+    wanted = [best, trial_of_defaults(study), *ranked[:n_members]]
+    candidates = {trial.number: trial for trial in wanted if trial is not None}
     probabilities = {}
     for number, trial in candidates.items():
         if number not in objective.probabilities:

@@ -16,9 +16,9 @@ from tuning import TuneResult, tune
 
 SETS = (
     *("iris", "wine", "vowel", "soybean", "digits", "flavia_leaves", "texture", "satimage", "pendigits"),
-    *("shuttle", "optdigits", "leaf99"),
+    *("optdigits", "letter", "covtype"),
 )
-TRIALS, ROWS, MAX_ROUNDS, MEMBERS = 30, 400, 400, 5
+TRIALS, ROWS, MAX_ROUNDS, MEMBERS = 30, 400, 1000, 5
 
 
 def run(options: argparse.Namespace) -> None:
@@ -71,6 +71,7 @@ def _run_set(name: str, options: argparse.Namespace) -> dict[str, Any]:
         "leader": verdict.leader.number,
         "gain": verdict.gain,
         "margin": verdict.margin,
+        "confirmed": verdict.is_confirmed,
         "parameters": fit_parameters(result.best_trial),
         "ensemble_used": bool(result.ensemble and result.ensemble.is_used),
         "logloss": {who: log_loss(y_test, p) for who, p in scores.items()},

@@ -214,7 +214,7 @@ def test_the_test_set_is_scored_once_at_the_end(data, monkeypatch):
         return predict(self, rows)
 
     monkeypatch.setattr(ABCBoostClassifier, "predict_proba", spy)
-    result = tune(X[:120], y[:120], n_trials=3, test=(X[120:], y[120:]), **FAST)
+    result = tune(X[:120], y[:120], n_trials=3, test=(X[120:], y[120:]), confirm=0, **FAST)
     assert calls == [40] * 9 + [30]  # three trials of three folds, and the test set
     assert result.test_score == pytest.approx(log_loss(y[120:], predict(result.best_estimator, X[120:])))
     assert "test set" in result.summary()

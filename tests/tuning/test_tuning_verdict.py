@@ -8,8 +8,10 @@ import statistics
 import numpy as np
 import optuna
 import pytest
+from sklearn.model_selection import StratifiedKFold
 
 from abc_plugins.tuning.ensemble import build_ensemble
+from abc_plugins.tuning.study.confirmation import fresh_scores, keep_fresh_scores, unconfirmed_trials
 from abc_plugins.tuning.verdict import TEST_SHARE, judge
 from tuning import tune
 
@@ -46,6 +48,60 @@ def test_a_gain_within_its_spread_keeps_the_defaults():
     assert verdict.gain > 0
     assert verdict.keeps_defaults
     assert verdict.chosen.number == 0
+
+
+def fresh(study, *fold_scores):
+    """Add scores on fresh folds, of the first trials."""
+    for number, scores in enumerate(fold_scores):
+        keep_fresh_scores(study, study.trials[number], scores)
+    return study
+
+
+def test_a_lucky_leader_is_found_out_by_fresh_folds():
+    study = study_of(DEFAULTS, [0.40, 0.41, 0.40, 0.42, 0.39])
+    assert judge(study).chosen.number == 1
+    verdict = judge(fresh(study, [0.50, 0.49, 0.51], [0.51, 0.50, 0.49]))
+    assert (verdict.leader.number, verdict.is_confirmed, verdict.keeps_defaults) == (1, True, True)
+    assert (verdict.n_better, verdict.n_folds) == (1, 3)
+    assert verdict.gain == pytest.approx(0.0, abs=1e-12)
+
+
+def test_of_the_confirmed_the_best_over_all_folds_leads_and_its_gain_is_that_of_the_fresh_ones():
+    """Trial 1 led, but trial 2 is better when all eight folds count; trial 3 was not scored again."""
+    study = study_of(DEFAULTS, [0.40] * 5, [0.41] * 5, [0.42] * 5)
+    verdict = judge(fresh(study, [0.50, 0.52, 0.48], [0.47, 0.48, 0.46], [0.44, 0.45, 0.43]))
+    assert verdict.chosen.number == verdict.leader.number == 2
+    assert verdict.gain == pytest.approx(0.06)
+    assert (verdict.leader_score, verdict.defaults_score) == (pytest.approx(0.44), pytest.approx(0.5))
+
+
+def test_the_best_trials_and_the_defaults_are_scored_again():
+    study = study_of(DEFAULTS, [0.45] * 5, [0.60] * 5, [0.41] * 5, [0.43] * 5)
+    assert [trial.number for trial in unconfirmed_trials(study, 2)] == [0, 3, 4]
+    assert [trial.number for trial in unconfirmed_trials(fresh(study, [0.5] * 3), 9)] == [3, 4, 1]
+    assert unconfirmed_trials(study, 0) == []
+    assert unconfirmed_trials(study_of(DEFAULTS, [0.60] * 5), 3) == []
+
+
+def test_fresh_folds_differ_from_those_of_the_study_and_are_scored_once(tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.tile(np.arange(3), 40)
+    X = rng.normal(size=(3, 4))[y] + 2.0 * rng.normal(size=(120, 4))
+    options = {"n_trials": 5, "cv": 3, "repeats": 1, "max_rounds": 30, "refit": False, "progress": False}
+    study = tune(X, y, storage=tmp_path / "s.log", confirm=0, **options).study
+    assert all(fresh_scores(study, trial) is None for trial in study.trials)
+    result = tune(X, y, storage=tmp_path / "s.log", confirm=2, **options)
+    scores = {trial.number: fresh_scores(result.study, trial) for trial in result.study.trials}
+    scored = {number: own for number, own in scores.items() if own is not None}
+    assert len(scored) == 3
+    assert result.verdict.is_confirmed
+    assert "fresh folds" in result.summary()
+    for number, own in scored.items():
+        assert len(own) == 3
+        assert not set(own) & set(result.study.trials[number].user_attrs["outcome"]["fold_scores"])
+    assert tune(X, y, confirm=2, **options).verdict.gain == result.verdict.gain  # in one go
+    folds = list(StratifiedKFold(3).split(X, y))
+    assert not tune(X, y, **{**options, "cv": folds, "repeats": None}).verdict.is_confirmed
 
 
 def test_higher_may_be_better():

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import optuna
-from optuna.trial import TrialState
 
 from abc_plugins.tuning.space import plain_name
-from abc_plugins.tuning.verdict import maximizes
+from abc_plugins.tuning.study.trials import complete_trials, maximizes
 
 _FEWEST_TRIALS = 4
 
@@ -25,7 +24,7 @@ def importances(study: Any) -> tuple[dict[str, float], int]:
     int
         How many trials were used.
     """
-    complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    complete = complete_trials(study)
     method = max(
         {trial.params.get("method") for trial in complete},
         key=lambda one: sum(trial.params.get("method") == one for trial in complete),

@@ -13,7 +13,8 @@ from abc_plugins.html_page import document, facts, paragraphs, scrolling_table
 from abc_plugins.tuning.report.importance import importances
 from abc_plugins.tuning.result import finding, fit_parameters, noise, shown, trial_records
 from abc_plugins.tuning.study.storage import FINGERPRINT, PREFIX, silent_optuna
-from abc_plugins.tuning.verdict import judge, maximizes
+from abc_plugins.tuning.study.trials import maximizes
+from abc_plugins.tuning.verdict import judge
 
 COMMAND = PREFIX + "command"
 """Attribute of a study: the command that made it."""

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from optuna.trial import TrialState
 
 from abc_plugins.tuning.result import base_class_rounds, pareto_front, trial_records
 from abc_plugins.tuning.space import to_parameters
 from abc_plugins.tuning.study.storage import DEFAULTS, PREFIX
-from abc_plugins.tuning.verdict import judge, maximizes
+from abc_plugins.tuning.study.trials import complete_trials, maximizes
+from abc_plugins.tuning.verdict import judge
 
 _BLUE, _GREY, _RED, _LIGHT = "#1f5fa8", "#8a8f98", "#c0392b", "#b9cfe8"
 _LOGARITHMIC = ("num_leaves", "learning_rate", "reg_lambda", "leaf_reg_lambda", "min_samples_leaf", "min_child_weight")
@@ -92,9 +92,9 @@ def _history(study: Any) -> ReportPicture:
     axes.set_ylabel(_metric(study))
     _legend_below(axes)
     text = (
-        "Mean over the outer folds. A trial has to be beyond the grey band to be chosen in place of the defaults. "
-        "Trials far worse than most lie outside the picture; pruned ones, which have no score of all folds, are "
-        "marked at the edge."
+        "Mean over the outer folds. The grey band is the standard error of the gain over the defaults. Trials far "
+        "worse than most lie outside the picture; pruned ones, which have no score of all folds, are marked at the "
+        "edge."
     )
     return ReportPicture("History", text, _png(figure))
 
@@ -114,7 +114,7 @@ def _importances(shares: Mapping[str, float], n_used: int) -> ReportPicture | No
 
 def _slices(study: Any, by_importance: Sequence[str]) -> ReportPicture | None:
     # What was drawn, not what the estimator was given: it says where the defaults are, too.
-    complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    complete = complete_trials(study)
     drawn = {trial.number: to_parameters(trial.params) for trial in complete}
     known = list(dict.fromkeys(name for values in drawn.values() for name in values))
     ordered = [*by_importance, *(name for name in known if name not in by_importance)]

@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
+
+
+def maximizes(study: Any) -> bool:
+    """Whether higher values of the metric are better."""
+    return bool(study.directions[0] == StudyDirection.MAXIMIZE)
+
+
+def complete_trials(study: Any) -> list[Any]:
+    """All trials that have a score of all folds."""
+    return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
 
 
 def finished_trials(study: Any) -> list[Any]:
