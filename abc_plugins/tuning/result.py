@@ -9,9 +9,12 @@ from typing import Any
 
 from abc_plugins.tuning.ensemble import EnsembleReport
 from abc_plugins.tuning.objective import BASES, COST, FOLD_SCORES, PARAMS, ROUNDS, SECONDS, outcome
-from abc_plugins.tuning.study.storage import PREFIX, START
+from abc_plugins.tuning.study.storage import FINGERPRINT, PREFIX, START
 from abc_plugins.tuning.study.trials import maximizes
 from abc_plugins.tuning.verdict import Verdict, judge
+
+_NEARLY = 0.98
+"""Early stopping returns the best round, which lies a little before the last one."""
 
 
 @dataclass(frozen=True)
@@ -154,6 +157,16 @@ def noise(study: Any) -> str | None:
     )
 
 
+def cut_short(study: Any) -> str | None:
+    """A warning if the limit of rounds, and not early stopping, ended most fits of the chosen trial."""
+    rounds = outcome(judge(study).chosen)[ROUNDS]
+    most = study.user_attrs[FINGERPRINT]["settings"]["max_rounds"]
+    n_cut = sum(number >= _NEARLY * most for number in rounds)
+    if 2 * n_cut <= len(rounds):
+        return None
+    return f"{n_cut} of {len(rounds)} fits of the chosen trial ran to max_rounds ({most}): more rounds may be better."
+
+
 def summary_text(study: Any) -> str:
     """What was found, with the spread over the folds."""
     attributes = study.user_attrs
@@ -172,8 +185,9 @@ def summary_text(study: Any) -> str:
         f"{len(scores)} folds, {outcome(chosen)[COST]} trees grown",
         "parameters       " + ", ".join(f"{name}={shown(value)}" for name, value in fit_parameters(chosen).items()),
     ]
-    warning = noise(study)
-    return "\n".join([*lines, f"noise            {warning}"] if warning else lines)
+    for label, warning in (("noise", noise(study)), ("rounds", cut_short(study))):
+        lines += [f"{label:17}{warning}"] if warning else []
+    return "\n".join(lines)
 
 
 def shown(value: Any) -> str:

@@ -31,12 +31,14 @@ Fit = Callable[[Any, np.ndarray, Any, np.ndarray, dict[str, Any], int, int], tup
 
 def run(options: argparse.Namespace) -> None:
     """Run every study that the file does not have yet."""
-    known = {(row["data"], row["peer"]) for row in done_before(options.out)}
+    rows = done_before(options.out)
+    known = {(row["data"], row["peer"]) for row in rows}
     for name in options.data or SETS:
         for peer in options.peers or ("ours", *PEERS, "lightgbm-tuner"):
             if (name, peer) not in known:
-                keep(options.out, _run_study(name, peer, options))
-    table(done_before(options.out))
+                rows.append(_run_study(name, peer, options))
+                keep(options.out, rows[-1])
+    table(rows)
 
 
 def _run_study(name: str, peer: str, options: argparse.Namespace) -> dict[str, Any]:

@@ -23,11 +23,13 @@ TRIALS, ROWS, MAX_ROUNDS, MEMBERS = 30, 400, 1000, 5
 
 def run(options: argparse.Namespace) -> None:
     """Tune on every data set that the file does not have yet."""
-    known = {row["data"] for row in done_before(options.out)}
+    rows = done_before(options.out)
+    known = {row["data"] for row in rows}
     for name in options.data or SETS:
         if name not in known:
-            keep(options.out, _run_set(name, options))
-    table(done_before(options.out))
+            rows.append(_run_set(name, options))
+            keep(options.out, rows[-1])
+    table(rows)
 
 
 def _run_set(name: str, options: argparse.Namespace) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from optuna.trial import TrialState
 from abc_plugins import cli
 from abc_plugins.data.tablewriting import write_table
 from abc_plugins.tuning.objective import Objective
+from abc_plugins.tuning.study.confirmation import fresh_scores
 from abc_plugins.tuning.study.rounds import Pulse
 from abc_plugins.tuning.study.storage import fail_lost_trials, is_surplus, sign
 from abc_plugins.tuning.study.trials import finished_trials
@@ -221,6 +222,30 @@ def test_a_signal_in_the_middle_of_a_fit(engine):
     assert [trial.state.name for trial in found] == ["COMPLETE", "FAIL"]
     assert "outcome" not in found[1].user_attrs
     assert rounds == [0, 1, 2]
+
+
+def test_a_signal_while_the_best_trials_are_scored_again():
+    """All trials stay; the next run goes on with the fresh folds and finds what an undisturbed one does."""
+    storage = optuna.storages.InMemoryStorage()
+    original, n_scored = Objective.score_fold, []
+
+    def interrupting(self, fold, trial):
+        n_scored.append(trial.number)
+        if len(n_scored) == len(self.folds) + 1:  # the first trial has all its scores
+            signal.raise_signal(signal.SIGINT)
+        return original(self, fold, trial)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Objective, "score_fold", interrupting)
+        with pytest.raises(KeyboardInterrupt):
+            run(storage)
+    [study] = optuna.get_all_study_summaries(storage)
+    found = optuna.load_study(study_name=study.study_name, storage=storage)
+    assert len(finished_trials(found)) == N_TRIALS
+    assert [fresh_scores(found, trial) is not None for trial in found.trials].count(True) == 1
+    resumed, expected = run(storage), run(None)
+    fields = ("gain", "margin", "n_better", "is_confirmed")
+    assert [getattr(resumed.verdict, name) for name in fields] == [getattr(expected.verdict, name) for name in fields]
 
 
 def test_interruption_of_the_command(tmp_path):

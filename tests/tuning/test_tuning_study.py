@@ -106,6 +106,12 @@ def test_summary(result):
         assert part in text
 
 
+def test_the_summary_tells_of_fits_that_were_cut_short(data):
+    cut = tune(*data, n_trials=1, refit=False, **{**FAST, "max_rounds": 3})
+    assert "3 of 3 fits of the chosen trial ran to max_rounds (3)" in cut.summary()
+    assert "max_rounds" not in tune(*data, n_trials=1, refit=False, **{**FAST, "max_rounds": 400}).summary()
+
+
 def test_same_seed_same_trials_and_another_seed_others(data, result):
     again = tune(*data, n_trials=6, refit=False, **FAST)
     other = tune(*data, n_trials=6, refit=False, seed=1, **FAST)

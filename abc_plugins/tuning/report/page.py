@@ -11,7 +11,7 @@ from typing import Any
 from abc_plugins.core.runtime.atomic import replace_file
 from abc_plugins.html_page import document, facts, paragraphs, scrolling_table
 from abc_plugins.tuning.report.importance import importances
-from abc_plugins.tuning.result import finding, fit_parameters, noise, shown, trial_records
+from abc_plugins.tuning.result import cut_short, finding, fit_parameters, noise, shown, trial_records
 from abc_plugins.tuning.study.storage import FINGERPRINT, PREFIX, silent_optuna
 from abc_plugins.tuning.study.trials import maximizes
 from abc_plugins.tuning.verdict import judge
@@ -70,12 +70,12 @@ def render_report(study: Any) -> str:
 def _found(study: Any) -> str:
     """What was found, and whether to believe it."""
     kept = " kept" if judge(study).keeps_defaults else ""
-    warning = noise(study)
+    where = "folds drawn anew, which had no part in choosing it" if judge(study).is_confirmed else "the same folds"
     believe = (
-        "The score of the best of many trials is a little too good, so look at its difference to the defaults, which "
-        "is judged on the same folds. An untouched test set tells the truth."
+        f"The score of the best of many trials is a little too good, so look at its difference to the defaults, on "
+        f"{where}. An untouched test set tells the truth."
     )
-    note = f"{warning} {believe}" if warning else believe
+    note = " ".join(text for text in (noise(study), cut_short(study), believe) if text)
     return "".join([*paragraphs([finding(study)], f"found{kept}"), *paragraphs([note])])
 
 
