@@ -37,6 +37,7 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Show what is done after the trials."""
+        self.close()
         print(text, file=sys.stderr, flush=True)
 
     def close(self) -> None:
