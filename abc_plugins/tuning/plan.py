@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from abc_plugins.core.runtime.checks import check_flag, check_integer, check_real, fail
+from abc_plugins.data.columns import warn_caller
 from abc_plugins.tuning.engines.base import PACKAGES, FoldStopping, TunedEngine, engine_class
 from abc_plugins.tuning.metric import TunedMetric
 from abc_plugins.tuning.space import Space, change_space, default_space, plain_name
@@ -221,6 +222,4 @@ def _warn_of_rare_classes(cv: Any, data: StudyData) -> None:
     if rare.size:
         names = ", ".join(f"{data.classes[code]} ({counts[code]})" for code in rare[:_NAMED_CLASSES])
         more = f" and {len(rare) - _NAMED_CLASSES} more" if len(rare) > _NAMED_CLASSES else ""
-        warnings.warn(
-            f"classes with fewer rows than the {cv} folds are missing from some of them: {names}{more}.", stacklevel=2
-        )
+        warn_caller(f"classes with fewer rows than the {cv} folds are missing from some of them: {names}{more}.")

@@ -12,7 +12,7 @@ from sklearn.model_selection import GroupKFold, TimeSeriesSplit
 
 from abc_plugins.tuning.space import applies, change_space, to_drawn, to_parameters
 from abc_plugins.tuning.splits import make_folds, usual_repeats, usual_validation_fraction
-from tuning import default_space, suggest
+from tuning import default_space, suggest, tune
 
 Y = np.tile(np.arange(3), 40).astype(np.int32)
 
@@ -205,3 +205,12 @@ def test_own_folds_may_be_masks():
 def test_wrong_folds_are_refused(cv, kind, message):
     with pytest.raises(kind, match=message):
         make_folds(cv, Y, None, 0.1, 0)
+
+
+def test_rare_classes_are_named_once():
+    y = np.array(["ant"] * 20 + ["bee"] * 20 + ["cat"] * 2)
+    X = np.random.default_rng(0).normal(size=(42, 2))
+    with pytest.warns(UserWarning, match=r"fewer rows than the 5 folds .*: cat \(2\)") as caught:
+        tune(X, y, n_trials=1, repeats=2, max_rounds=3, refit=False, progress=False)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
