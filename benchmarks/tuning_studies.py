@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", help="data sets; all by default")
     parser.add_argument("--peers", nargs="+", help="contenders of `larger`; all by default")
     parser.add_argument("--trials", type=int, help="trials of each study")
-    parser.add_argument("--seconds", type=float, help="processor seconds of each study of `larger` (default 180)")
+    parser.add_argument("--seconds", type=float, help="processor seconds of each study of `larger` (default 90)")
     parser.add_argument("--rows", type=int, help="most rows to tune on")
     parser.add_argument("--max-rounds", type=int, help="most rounds of a fit")
     parser.add_argument("--seed", type=int, default=0, help="of the split and the study (default 0)")

@@ -22,7 +22,7 @@ SETS = ("letter", "covtype", "satimage", "pendigits", "optdigits", "texture")
 """None of those that the ranges and the settings to start with come from."""
 
 TRIALS, ROWS, MAX_ROUNDS, FOLDS, PATIENCE = 50, 2000, 1000, 3, 50
-SECONDS = 180.0
+SECONDS = 90.0
 """Processor seconds after which no study begins another fit: fifty trials of CatBoost would take hours."""
 
 MEMBERS = 5

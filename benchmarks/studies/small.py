@@ -18,7 +18,7 @@ SETS = (
     *("iris", "wine", "vowel", "soybean", "digits", "flavia_leaves", "texture", "satimage", "pendigits"),
     *("optdigits", "letter", "covtype"),
 )
-TRIALS, ROWS, MAX_ROUNDS, MEMBERS = 30, 400, 600, 5
+TRIALS, ROWS, MAX_ROUNDS, MEMBERS = 30, 400, 400, 5
 
 
 def run(options: argparse.Namespace) -> None:
