@@ -48,7 +48,7 @@ def _add_run_options(group: Any) -> None:
     group.add_argument("--resume", action="store_true", help="continue the study if the storage has it")
     group.add_argument("--seed", type=int, default=0, help="default 0")
     group.add_argument("--n-jobs", type=int, default=1, metavar="N", help="trials at a time, in threads (default 1)")
-    group.add_argument("--max-rounds", type=int, default=1000, metavar="M", help="default 1000")
+    group.add_argument("--max-rounds", type=int, default=4000, metavar="M", help="default 4000")
     group.add_argument(
         "--early-stopping-rounds", type=int, metavar="N", help="default 5 / learning rate, from 25 to 100"
     )

@@ -26,7 +26,7 @@ data sets of docs/directional.md do they have the lower log loss, and a trial of
 
 
 def default_space(
-    n_classes: int, *, engine: str = "native", max_rounds: int = 1000, n_samples: int | None = None
+    n_classes: int, *, engine: str = "native", max_rounds: int = 4000, n_samples: int | None = None
 ) -> Space:
     """Ranges that a study draws from, under the names of the engine's estimator.
 
@@ -35,7 +35,7 @@ def default_space(
     n_classes : int
         K. With two classes there is no base class to choose, and s, g and w are left out.
     engine : {"native", "lgbm", "xgb"}, default="native"
-    max_rounds : int, default=1000
+    max_rounds : int, default=4000
         At most half of them are warm-up.
     n_samples : int, optional
         Rows that are tuned on: with few of them leaves cannot be large.

@@ -79,7 +79,7 @@ def tune(
     sample_weight: Any = None,
     groups: Any = None,
     test: tuple[Any, ...] | None = None,
-    max_rounds: int = 1000,
+    max_rounds: int = 4000,
     early_stopping_rounds: int | None = None,
     validation_fraction: float | None = None,
     progress: bool = True,
@@ -138,7 +138,8 @@ def tune(
         Rows of a group are never in two parts of a fold.
     test : (X, y) or (X, y, sample_weight), optional
         Scored once, with the refitted estimator.
-    max_rounds : int, default=1000
+    max_rounds : int, default=4000
+        Most rounds of a fit; the default is that of `ABCBoostClassifier` with early stopping.
     early_stopping_rounds : int, optional
         By default 5 divided by the learning rate, from 25 to 100.
     validation_fraction : float, optional
@@ -272,7 +273,7 @@ def _run_missing(study: Any, objective: Objective, run: Run, callbacks: Sequence
                 raise
 
 
-def _confirm(study: Any, objective: Objective, plan: Plan, n_leaders: int, progress: Progress | None) -> None:
+def _confirm(study: Any, objective: Objective, plan: StudyPlan, n_leaders: int, progress: Progress | None) -> None:
     """Score the best trials and the defaults on folds that did not choose them."""
     trials = unconfirmed_trials(study, n_leaders) if plan.fresh_folds else []
     if not trials:
