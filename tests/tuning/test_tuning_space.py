@@ -115,7 +115,7 @@ def test_suggest_gives_arguments_of_the_estimator(engine):
         from abc_plugins.lgbm import ABCLGBMClassifier as Estimator
     else:
         from abc_plugins.xgb import ABCXGBClassifier as Estimator
-    study = optuna.create_study()
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
     drawn = []
     for _ in range(12):
         trial = study.ask()
