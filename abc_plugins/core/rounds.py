@@ -50,7 +50,7 @@ class CountsRounds:
 
 def draw_sample(n_samples: int, share: float, seed: int, round_index: int) -> AnyArray:
     """Samples to grow the trees of a round from, array of uint32 in increasing order."""
-    n_drawn = max(1, round(share * n_samples))
+    n_drawn = min(n_samples, max(1, round(share * n_samples)))  # a process of several may have no samples
     if n_drawn == n_samples:
         return np.arange(n_samples, dtype=np.uint32)
     random = np.random.default_rng([seed, round_index])

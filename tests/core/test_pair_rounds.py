@@ -281,24 +281,25 @@ def test_processes_that_share_the_samples_make_the_same_rounds(leaf_values):
     options = {"leaf_values": leaf_values, "base_choice": "drawn", "warmup": 1, "gap": 1, "search": 2}
     alone, _ = make_rounds(X, y, weights, **options)
     expected = [alone.run() for _ in range(13)]
-    processes = _Processes(2)
+    processes = _Processes(3)
+    shares = [np.arange(0, y.size, 3), np.flatnonzero(np.arange(y.size) % 3), np.arange(0)]  # the last one has none
     made = {}
 
     def work(rank):
-        own = np.flatnonzero(np.arange(y.size) % 3 == rank) if rank == 0 else np.flatnonzero(np.arange(y.size) % 3)
+        own = shares[rank]
         reduce = processes.reduce_of(rank)
         engine = _SharedTrees(X, own, reduce)
         rounds, _ = make_rounds(X[own], y[own], weights[own], reduce=reduce, engine=engine, **options)
         made[rank] = [rounds.run() for _ in range(13)]
         made[rank, "probes"] = rounds.schedule.probes
 
-    threads = [threading.Thread(target=work, args=(rank,), daemon=True) for rank in (0, 1)]
+    threads = [threading.Thread(target=work, args=(rank,), daemon=True) for rank in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
     assert len(alone.schedule.probes) == 1
-    for rank in (0, 1):
+    for rank in range(3):
         assert [one.base for one in made[rank]] == [one.base for one in expected]
         np.testing.assert_allclose(made[rank, "probes"], alone.schedule.probes, rtol=1e-6)
         for one, other in zip(made[rank], expected, strict=True):
