@@ -49,8 +49,8 @@ def main() -> None:
         if name == "sizes":
             command.add_argument("--largest", type=int, metavar="ROWS", help="only cuts of at most so many rows")
         if name == "tuned":
-            command.add_argument("--trials", type=int, default=15)
-            command.add_argument("--limit", type=float, default=40.0, help="seconds of processor time of a search")
+            command.add_argument("--trials", type=int, default=10)
+            command.add_argument("--limit", type=float, default=30.0, help="seconds of processor time of a search")
     command = commands.add_parser("report")
     command.add_argument("files", nargs="+", type=Path)
     command.add_argument("--draw", type=Path, metavar="FILE", help="draw the picture of the first league")

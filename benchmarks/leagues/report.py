@@ -94,7 +94,7 @@ def print_practice(rows: Rows) -> None:
 def print_means(rows: Rows, tuned: Rows = ()) -> None:
     """How ours compares with each other contender, over all data sets, and if all are tuned."""
     found, searched = by_set(rows), by_set(tuned)
-    header = ["ours against", "log loss", "test error", "sets with the lower log loss", "p", "log loss, all tuned"]
+    header = ["ours against", "log loss", "test error", "sets with the lower log loss", "p", "all tuned (sets)"]
     lines = [_against(found, searched, key) for key in _contenders(rows) if key != OURS]
     print_table(header, [line for line in lines if line])
     print(
@@ -155,7 +155,7 @@ def _against(found: dict[str, Any], searched: dict[str, Any], key: str) -> list[
         f"{_mean(errors.values()):.2f}",
         f"{int((logs < 0).sum())} of {logs.size}",
         f"{p_value:.2g}",
-        f"{_mean(tuned.values()):.2f}" if tuned else "-",
+        f"{_mean(tuned.values()):.2f} ({len(tuned)})" if tuned else "-",
     ]
 
 
