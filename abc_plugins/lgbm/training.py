@@ -166,6 +166,9 @@ def count_classes(params: dict[str, Any] | None, train_set: lgb.Dataset) -> int:
         return 2
     if "num_class" in named:
         return find_n_classes(params, 0.0)
+    if not is_constructed(train_set) and train_set.label is not None:
+        # Not binned for that: a Dataset that is binned has settled which features and leaves are allowed.
+        return find_n_classes(params, float(np.max(np.asarray(train_set.label, dtype=np.float64), initial=0.0)))
     data_params = {name: value for name, value in named.items() if name not in ("objective", "metric")}
     if callable(named.get("objective")):
         data_params["objective"] = "none"  # in place of the function that the Dataset itself may have among its own

@@ -138,9 +138,12 @@ def test_probes_give_the_same_bits_in_any_number_of_threads(make_data):
     assert len({digest(fit(data, n_jobs=n, **PROBED)) for n in (1, 2, 3)}) == 1
 
 
+def training_data(data):
+    return make_training_data(data.X, data.y.astype(np.int32), np.ones(data.y.size), 4, 255, Workers(1))
+
+
 def boosted(data, n_rounds, **settings):
-    training = make_training_data(data.X, data.y.astype(np.int32), np.ones(data.y.size), 4, 255, Workers(1))
-    booster = Booster(training, paper_settings(**PROBED | settings), Workers(1))
+    booster = Booster(training_data(data), paper_settings(**PROBED | settings), Workers(1))
     for _ in range(n_rounds):
         booster.run_round()
     return booster
@@ -158,8 +161,9 @@ def test_noise_is_trusted_less(make_data):
 def test_a_probe_grows_trees_without_a_part_and_uses_all_samples_for_leaf_values(make_data, monkeypatch, options):
     data = make_data(4, 300)
     booster = boosted(data, 9, **options)
-    sample = draw_sample(300, booster._settings.subsample, booster._settings.seed, 9)
-    parts, grown_from = booster._data.parts(5), []
+    settings = paper_settings(**PROBED | options)
+    sample = draw_sample(300, settings.subsample, settings.seed, 9)
+    parts, grown_from = training_data(data).parts(5), []
     grow = RoundGrower.grow
 
     def spy(grower, probabilities, pairs, sample, *others, **more):
@@ -167,7 +171,7 @@ def test_a_probe_grows_trees_without_a_part_and_uses_all_samples_for_leaf_values
         grow(grower, probabilities, pairs, sample, *others, **more)
 
     monkeypatch.setattr(RoundGrower, "grow", spy)
-    scores = booster._scores.copy()
+    scores = booster.get_state()["scores"].copy()
     trees = booster.run_round()
     np.testing.assert_array_equal(grown_from[0], sample[parts[sample] != 0])
     assert len(booster.schedule.probes) == 1
@@ -186,8 +190,9 @@ def test_a_part_of_most_samples_is_no_probe(make_data):
     """Rows that are alike are in one part; no tree is grown from the few others alone."""
     data = make_data(4, 400)
     X = np.where(np.arange(400)[:, None] % 4, 0.0, data.X)
-    booster = boosted(replace(data, X=X), 50)
-    shares = np.bincount(booster._data.parts(5), minlength=5) / 400
+    data = replace(data, X=X)
+    booster = boosted(data, 50)
+    shares = np.bincount(training_data(data).parts(5), minlength=5) / 400
     assert len(booster.schedule.probes) == np.sum(shares <= 0.5) == 4
 
 
