@@ -36,7 +36,7 @@ ROUNDS = {"letter10k": 100, "covtype": 200}
 """Rounds of six trees with 26 values a leaf, and of four trees with seven."""
 
 FIT_ROWS = 60_000
-STREAM_ROWS = (250_000, 1_000_000)
+STREAM_ROWS = (250_000, 4_000_000)
 STREAM_BLOCK = 100_000
 Predict = Callable[[Any], Any]
 
@@ -244,7 +244,7 @@ def peak_megabytes(arguments: list[str]) -> tuple[float, float]:
 
 
 def compare_streams() -> list[dict[str, Any]]:
-    """Memory of `abc-plugins predict` and of the example for batches; one file is four times as large as the other."""
+    """Memory of `abc-plugins predict` and of the example for batches; one file is sixteen times as large."""
     X, y = made_up(3, n_features=20)
     model = ABCBoostClassifier(n_estimators=10, early_stopping_rounds=None, random_state=0, n_jobs=1).fit(X, y)
     example = Path(__file__).parents[1] / "examples" / "deployment" / "score_parquet.py"

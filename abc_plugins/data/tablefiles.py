@@ -319,7 +319,8 @@ def _open_parquet(path: Path) -> Any:
     from pyarrow import parquet
 
     try:
-        return parquet.ParquetFile(path)
+        # Without a buffer for all of the file: a part of it is enough at a time.
+        return parquet.ParquetFile(path, pre_buffer=False)
     except pa.ArrowInvalid as error:
         raise ValueError(f"{path} is not a valid Parquet file: {error}") from error
 

@@ -14,7 +14,7 @@ from abc_plugins.serving import Predictor
 def score(model, source, target, batch_rows=65536):
     """Write a label and the probabilities of every row; returns the number of rows."""
     predictor = Predictor(model)
-    rows = pq.ParquetFile(source)
+    rows = pq.ParquetFile(source, pre_buffer=False)  # a part of the file at a time
     names = predictor.feature_names or rows.schema_arrow.names
     classes = pa.array(predictor.classes_.tolist())
     schema = pa.schema([("label", classes.type), *((f"proba_{label}", pa.float64()) for label in classes.to_pylist())])

@@ -259,6 +259,18 @@ def test_parquet_labels_that_are_dates_become_text(tmp_path: Path) -> None:
     assert labels.tolist() == ["1970-01-01", "1970-01-02"]
 
 
+def test_batches_of_parquet_take_no_memory_for_the_rest_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "data.parquet"
+    block = pa.table({f"f{j}": np.random.default_rng(j).normal(size=20_000) for j in range(5)})
+    with parquet.ParquetWriter(path, block.schema) as writer:
+        for _ in range(40):
+            writer.write_table(block)
+    before = pa.total_allocated_bytes()
+    taken = [pa.total_allocated_bytes() - before for _ in read_batches(path)]
+    assert len(taken) > 3
+    assert max(taken) < 0.4 * path.stat().st_size
+
+
 def test_bad_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "data.parquet"
     path.write_bytes(b"PAR1 nonsense")
