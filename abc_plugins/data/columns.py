@@ -24,6 +24,7 @@ ENCODE_FIRST = (
     "(see categorical_features)."
 )
 _AS_TEXT = (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal)
+_NUMBERS = (int, float, np.number, np.bool_, decimal.Decimal)
 _MISSING_TYPES = ("NAType", "NaTType")
 
 
@@ -152,10 +153,18 @@ def _unknown_numbers(column: Column, input_name: str) -> AnyArray:
 
 def _object_numbers(values: list[Any], column: Column, input_name: str) -> Floats:
     """Numbers, booleans and missing values among Python objects."""
-    numbers = [math.nan if is_missing(value) else value for value in values]
-    if not all(isinstance(value, int | float | np.number | np.bool_) for value in numbers):
+    if is_text(values):
         refuse_column(column.name, str(column.dtype), input_name)
-    return np.array(numbers, dtype=np.float64)
+    numbers = np.empty(len(values))
+    for row, value in enumerate(values):
+        if not isinstance(value, _NUMBERS) and not is_missing(value):
+            raise ValueError(
+                f"Column {column.name!r} of {input_name} has Python objects that are neither all numbers nor all "
+                f"strings: row {row} has {value!r}, of type {type(value).__name__}. Make all of them numbers (dates as "
+                "days, say), or all of them strings, which are categories, or name the column in categorical_features."
+            )
+        numbers[row] = math.nan if is_missing(value) else float(value)
+    return numbers
 
 
 # ------------------------------------------------------------------------------------------------ levels

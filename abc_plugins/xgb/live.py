@@ -286,6 +286,8 @@ class ABCBoost(TrainingCallback):
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
+        if options.pop("obj", None) is not None:
+            fail("obj", "a function", "left out: the adaptive base class and the directions belong to the softmax loss")
         self.options = BoostOptions.of(options)
         self._named: frozenset[str] = frozenset()
 

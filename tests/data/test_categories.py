@@ -89,7 +89,7 @@ def test_a_list_may_have_numbers_beside_strings() -> None:
 
 def test_strings_beside_numbers_in_one_column() -> None:
     table = pd.DataFrame({"c": np.array([1, "x", None, 10, 2.5, "b", True], dtype=object)})
-    with pytest.raises(ValueError, match=r"Column 'c' of X has the dtype .*categorical_features"):
+    with pytest.raises(ValueError, match=r"Column 'c' of X .*: row 1 has 'x', of type str.*categorical_features"):
         read(table)
     assert levels_of(table, ["c"]) == [[1, 2.5, 10, "b", "x"]]  # numbers first
     np.testing.assert_array_equal(read(table, [0]).values[:, 0], [0, 4, np.nan, 2, 1, 3, 0])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 import re
 import warnings
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -133,7 +135,7 @@ def test_names_that_are_no_strings_are_no_names() -> None:
 
 BAD_COLUMNS = {
     "string": (pd.DataFrame({"n": [1], "s": ["x"]}), "'s'", "str"),
-    "object": (pd.DataFrame({"s": np.array([1, "x"], dtype=object)}), "'s'", "object"),
+    "object": (pd.DataFrame({"s": np.array(["y", "x"], dtype=object)}), "'s'", "string"),
     "category": (pd.DataFrame({"s": pd.Categorical(["u", "v"])}), "'s'", "categorical"),
     "date": (pd.DataFrame({"s": pd.to_datetime(["2020-01-01"])}), "'s'", "datetime"),
     "duration": (pd.DataFrame({"s": pd.to_timedelta([1], unit="s")}), "'s'", "duration"),
@@ -153,8 +155,18 @@ def test_a_column_that_is_no_number_is_named(kind: str) -> None:
 
 
 def test_objects_that_are_all_numbers_are_numbers() -> None:
-    table = pd.DataFrame({"s": np.array([1, None, 2.5, True, np.nan, np.float32(3)], dtype=object)})
-    np.testing.assert_array_equal(read_features(table).values[:, 0], [1, np.nan, 2.5, 1, np.nan, 3])
+    table = pd.DataFrame({"s": np.array([1, None, 2.5, True, np.nan, np.float32(3), Decimal("0.5")], dtype=object)})
+    np.testing.assert_array_equal(read_features(table).values[:, 0], [1, np.nan, 2.5, 1, np.nan, 3, 0.5])
+
+
+@pytest.mark.parametrize("value", ["x", date(2020, 1, 1), (1, 2)], ids=["text", "date", "tuple"])
+def test_the_first_object_that_is_no_number_is_named(value: Any) -> None:
+    column = np.empty(3, dtype=object)
+    column[:] = [1, None, 0]
+    column[2] = value
+    kind = type(value).__name__
+    with pytest.raises(ValueError, match=rf"Column 's' of X has Python objects .*: row 2 has .*, of type {kind}\."):
+        read_features(pd.DataFrame({"s": column}))
 
 
 @pytest.mark.parametrize(

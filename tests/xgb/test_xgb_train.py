@@ -344,6 +344,8 @@ def test_bad_labels_and_objectives_are_refused():
         quiet({"num_class": 3}, xgboost.DMatrix(X, y), 1)
     with pytest.raises(ValueError, match="label must be a class index"):
         quiet({"num_class": 3}, xgboost.DMatrix(X, y % 3 + 0.5), 1)
+    with pytest.raises(ValueError, match=r"obj must be left out: .* softmax loss"):
+        quiet({"num_class": 4}, xgboost.DMatrix(X, y), 1, obj=lambda predictions, _matrix: (predictions, predictions))
     with pytest.raises(TypeError, match="obj must be None: ABC-Boost is the objective"):
         xgboost.train(
             {"num_class": 4, "objective": "multi:softprob"},
