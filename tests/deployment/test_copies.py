@@ -33,9 +33,10 @@ def test_xgboost(case, suffix, tmp_path):
 
 
 def test_xgboost_saves_no_categories_with_vector_leaves(case):
+    all_rounds = case.model.model_.n_rounds
     assert (case.model.model_.flat().left_set >= 0).any()
     with pytest.raises(ValueError, match="vector_leaves must be False for a model that splits on categories"):
-        abc_plugins.xgb.export(case.model, vector_leaves=True)
+        abc_plugins.xgb.export(case.model, vector_leaves=True, n_rounds=all_rounds)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 26, 99])

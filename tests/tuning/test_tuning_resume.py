@@ -86,7 +86,7 @@ def hang_in_trial(number) -> None:
     original = Objective.fit_fold
 
     def hanging(self, trial, fold, parameters):
-        if trial.number >= number and fold is self.folds[1]:
+        if trial is not None and trial.number >= number and fold is self.folds[1]:  # none on fresh folds
             with self.interrupts.fitting():
                 print("hanging", flush=True)
                 time.sleep(600)

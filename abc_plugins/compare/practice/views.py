@@ -61,10 +61,11 @@ def as_few_codes(sample: Sample, limit: int) -> View:
         for column, n_levels in zip(sample.categorical, sample.n_levels, strict=True)
         if n_levels > limit
     }
-
     empty = np.isnan(sample.X).all(axis=0)
 
     def view(X: Floats) -> Any:
+        if not maps and not empty.any():
+            return X
         X = np.where(empty, 0.0, X)
         for column, codes in maps.items():
             known = ~np.isnan(X[:, column])
