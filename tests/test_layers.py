@@ -92,3 +92,29 @@ def test_no_function_is_long(module):
     functions = [node for node in ast.walk(ast.parse(FILES[module].read_text())) if isinstance(node, ast.FunctionDef)]
     lines = {f"{module}.{function.name}": lines_of_body(function) for function in functions}
     assert {name: n for name, n in lines.items() if n > 60 and name not in LONG_ON_PURPOSE} == {}
+
+
+MANY_ARGUMENTS = {
+    "abc_plugins.classifier.__init__": "the parameters of the estimator",
+    "abc_plugins.classifier.fit": "what users of LightGBM and scikit-learn give to fit",
+    "abc_plugins.lgbm.estimator.__init__": "LGBMClassifier's, and the options of the adapter",
+    "abc_plugins.lgbm.crossval.cv": "lightgbm.cv's",
+    "abc_plugins.xgb.training.train": "xgboost.train's",
+    "abc_plugins.xgb.training.cv": "xgboost.cv's",
+    "abc_plugins.xgb.dask.train": "xgboost.dask.train's",
+    "abc_plugins.tuning.tuner.tune": "the parameters of a study",
+    "abc_plugins.tuning.plan.make_plan": "those of `tune` that trials depend on",
+}
+"""Function that users call -> whose arguments they are: users know them by name."""
+
+
+@pytest.mark.parametrize("module", FILES)
+def test_no_function_has_many_arguments(module):
+    """More than ten, without self, are a named tuple."""
+    functions = [node for node in ast.walk(ast.parse(FILES[module].read_text())) if isinstance(node, ast.FunctionDef)]
+    many = {}
+    for function in functions:
+        names = [one.arg for one in [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]]
+        if len([name for name in names if name not in ("self", "cls")]) > 10:
+            many[f"{module}.{function.name}"] = names
+    assert {name: names for name, names in many.items() if name not in MANY_ARGUMENTS} == {}

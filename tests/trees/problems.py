@@ -8,7 +8,7 @@ from abc_plugins.core.bins.training_data import TrainingData, make_training_data
 from abc_plugins.core.losses import derivatives
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
-from abc_plugins.core.trees.fixedpoint import to_fixed_point, weigh
+from abc_plugins.core.trees.fixedpoint import PairSamples, to_fixed_point, weigh
 from abc_plugins.core.trees.splitting import SplitRules
 
 N, K = 120, 3
@@ -63,9 +63,8 @@ def cells_of(problem, pair=(1, CLASSIC), units=None):
     data, units = problem.data, weigh(problem.data.weights) if units is None else units
     cells = np.empty((N, 2), dtype=np.int64)
     cell_units = np.empty(2)
-    to_fixed_point(
-        problem.probabilities, data.labels, data.weights, units.units, *pair, units.hessian_bits, cell_units, cells
-    )
+    samples = PairSamples(problem.probabilities, data.labels, data.weights, units.units)
+    to_fixed_point(samples, *pair, units.hessian_bits, cell_units, cells)
     return cells, *cell_units, units
 
 

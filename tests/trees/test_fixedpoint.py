@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from abc_plugins.core.losses import derivatives
 from abc_plugins.core.schedule import CLASSIC
-from abc_plugins.core.trees.fixedpoint import to_fixed_point, to_float, weigh
+from abc_plugins.core.trees.fixedpoint import PairSamples, to_fixed_point, to_float, weigh
 
 
 def real_derivatives(probabilities, labels, weights, plus, minus):
@@ -21,7 +21,8 @@ def scaled(probabilities, labels, weights, plus, minus):
     units = weigh(weights)
     cells = np.empty((labels.size, 2), dtype=np.int64)
     cell_units = np.empty(2)
-    to_fixed_point(probabilities, labels, weights, units.units, plus, minus, units.hessian_bits, cell_units, cells)
+    samples = PairSamples(probabilities, labels, weights, units.units)
+    to_fixed_point(samples, plus, minus, units.hessian_bits, cell_units, cells)
     z_unit, h_unit = cell_units
     mask = (1 << units.hessian_bits) - 1
     return cells[:, 0], cells[:, 1] >> units.hessian_bits, cells[:, 1] & mask, z_unit, units.per_unit, h_unit

@@ -244,13 +244,11 @@ class ProbabilityRows:
         padded = np.zeros((directions.shape[0], self._rows.shape[1]))
         padded[:, : self._n_classes] = directions
         waiting = self._waiting
+        samples = _Samples(self._flat_rows, self._labels, self._weights, waiting, self._flat_growth, waiting)
         losses = np.empty(len(self._chunks))
 
         def derive_chunk(chunk: int, first: int, last: int) -> None:
-            losses[chunk] = _derive(
-                self._flat_rows, self._labels, self._weights, waiting, self._flat_growth, padded.reshape(-1), z, h,
-                self._width, first, last,
-            )  # fmt: skip
+            losses[chunk] = _derive(samples, padded.reshape(-1), z, h, self._width, first, last)
 
         self._over_chunks(derive_chunk)
         self._waiting = self._waiting[:0]
@@ -364,19 +362,20 @@ def _set_vectors(samples, chunk_bounds, chunk_sums, rules, only, values, growth)
 
 
 @kernel
-def _derive(rows, labels, weights, waiting, growth, directions, z, h, width, first, last):
+def _derive(samples, directions, z, h, width, first, last):
     """Let the tree before act on the samples first..last - 1; their loss, and derivatives along the directions."""
     if width == 4:
-        return _derive_rows(rows, labels, weights, waiting, growth, directions, z, h, 4, first, last)
+        return _derive_rows(samples, directions, z, h, 4, first, last)
     if width == 8:
-        return _derive_rows(rows, labels, weights, waiting, growth, directions, z, h, 8, first, last)
+        return _derive_rows(samples, directions, z, h, 8, first, last)
     if width == 12:
-        return _derive_rows(rows, labels, weights, waiting, growth, directions, z, h, 12, first, last)
-    return _derive_rows(rows, labels, weights, waiting, growth, directions, z, h, width, first, last)
+        return _derive_rows(samples, directions, z, h, 12, first, last)
+    return _derive_rows(samples, directions, z, h, width, first, last)
 
 
 @part_of_kernel
-def _derive_rows(rows, labels, weights, waiting, growth, directions, z, h, width, first, last):
+def _derive_rows(samples, directions, z, h, width, first, last):
+    rows, labels, weights, waiting, growth, _ = samples
     loss = 0.0
     likelihood = 1.0  # of samples of weight 1, since the last logarithm: one for many of them
     for i in range(first, last):

@@ -47,20 +47,7 @@ def start_tree(n_rows, z, wh, usable, seed, rules, work, nodes):
 
 
 @kernel
-def grow_trees(
-    columns,
-    probabilities,
-    labels,
-    weights,
-    units,
-    n_rows,
-    rules,
-    rows_alone,
-    work,
-    trees,
-    first,
-    last,
-):
+def grow_trees(columns, samples, n_rows, rules, rows_alone, work, trees, first, last):
     """Grow some trees from the first `n_rows` samples of `work.rows`, if these are not more than `rows_alone`.
 
     Otherwise there is one, and the caller makes its cells and its root, and the leaf ids in the end. In between, this
@@ -70,8 +57,7 @@ def grow_trees(
     Parameters
     ----------
     columns : Columns
-    probabilities : array of shape (n_classes, n_samples)
-    labels, weights, units : arrays of shape (n_samples,)
+    samples : PairSamples
     n_rows : int
         If it is the number of all samples, `work.rows` is filled in.
     rules : SplitRules
@@ -81,68 +67,25 @@ def grow_trees(
         Those from `first` to `last` - 1 are filled in.
     first, last : int
     """
-    is_along = trees.z.shape[0] > 0
     for t in range(first, last):
-        trees.n_nodes[t] = _grow_tree(
-            columns,
-            probabilities,
-            labels,
-            weights,
-            units,
-            trees.plus[t],
-            trees.minus[t],
-            trees.z[t] if is_along else trees.z.reshape(-1),
-            trees.h[t] if is_along else trees.h.reshape(-1),
-            n_rows,
-            trees.usable[t],
-            trees.seeds[t],
-            trees.sorts[t],
-            trees.places[t],
-            trees.max_leaves[t],
-            rules,
-            rows_alone,
-            work,
-            trees.nodes[t],
-            trees.leaf_ids[t],
-        )
+        trees.n_nodes[t] = _grow_tree(columns, samples, n_rows, rules, rows_alone, work, trees, t)
 
 
 @part_of_kernel
-def _grow_tree(
-    columns,
-    probabilities,
-    labels,
-    weights,
-    units,
-    plus,
-    minus,
-    z_along,
-    h_along,
-    n_rows,
-    usable,
-    seed,
-    sorts,
-    places,
-    max_leaves,
-    rules,
-    rows_alone,
-    work,
-    nodes,
-    leaf_ids,
-):
+def _grow_tree(columns, samples, n_rows, rules, rows_alone, work, trees, t):
+    """Grow tree `t`, or grow on; the number of its nodes so far."""
+    nodes, sorts, places, max_leaves = trees.nodes[t], trees.sorts[t], trees.places[t], trees.max_leaves[t]
     alone = n_rows <= rows_alone
     if alone:
-        if z_along.size > 0:
-            scale_derivatives(z_along, h_along, units, rules.hessian_bits, work.cell_units, work.cells)
+        if trees.z.shape[0] > 0:
+            scale_derivatives(trees.z[t], trees.h[t], samples.units, rules.hessian_bits, work.cell_units, work.cells)
         else:
-            to_fixed_point(
-                probabilities, labels, weights, units, plus, minus, rules.hessian_bits, work.cell_units, work.cells
-            )
-        if n_rows == labels.size:
+            to_fixed_point(samples, trees.plus[t], trees.minus[t], rules.hessian_bits, work.cell_units, work.cells)
+        if n_rows == samples.labels.size:
             for j in range(n_rows):
                 work.rows[j] = j
         z, wh = sum_cells(work.cells, work.rows[:n_rows])
-        start_tree(n_rows, z, wh, usable, seed, rules, work, nodes)
+        start_tree(n_rows, z, wh, trees.usable[t], trees.seeds[t], rules, work, nodes)
     progress = work.progress
     n_nodes = progress[0]
     step = progress[1]
@@ -181,7 +124,7 @@ def _grow_tree(
     progress[1] = step
     progress[2] = i
     if alone:
-        write_leaf_ids(nodes, n_nodes, work.rows, np.int64(0), n_rows, leaf_ids)
+        write_leaf_ids(nodes, n_nodes, work.rows, np.int64(0), n_rows, trees.leaf_ids[t])
     return n_nodes
 
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abc_plugins.core.losses import derivatives
-from abc_plugins.core.runtime.arrays import AnyArray, Floats
+from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.jit import kernel, part_of_kernel
 from abc_plugins.core.runtime.parallel import ROWS_PER_BLOCK
 
@@ -106,8 +106,25 @@ def _totals(z, h):
     return (z0 + z1) + (z2 + z3), (h0 + h1) + (h2 + h3)
 
 
+class PairSamples(NamedTuple):
+    """What trees of a class and its base class are grown from.
+
+    Attributes
+    ----------
+    probabilities : array of shape (n_classes, n_samples)
+    labels, weights : arrays of shape (n_samples,)
+    units : array of int64, shape (n_samples,)
+        Weights, see `WeightUnits`.
+    """
+
+    probabilities: Floats
+    labels: Integers
+    weights: Floats
+    units: AnyArray
+
+
 @kernel
-def to_fixed_point(probabilities, labels, weights, units, plus, minus, hessian_bits, cell_units, cells):
+def to_fixed_point(samples, plus, minus, hessian_bits, cell_units, cells):
     """Write what every sample adds for one tree.
 
     The derivatives are computed twice, a block at a time: once for the scales and once to be scaled. That is faster
@@ -115,24 +132,24 @@ def to_fixed_point(probabilities, labels, weights, units, plus, minus, hessian_b
 
     Parameters
     ----------
-    probabilities : array of shape (n_classes, n_samples)
-    labels, weights, units : arrays of shape (n_samples,)
+    samples : PairSamples
     plus, minus, hessian_bits : int
     cell_units : array of shape (2,)
         Filled in: what one unit of the sums of z and of h is worth.
     cells : array of int64, shape (n_samples, 2)
         Filled in.
     """
-    n_blocks = (labels.size + ROWS_PER_BLOCK - 1) // ROWS_PER_BLOCK
+    n_blocks = (samples.labels.size + ROWS_PER_BLOCK - 1) // ROWS_PER_BLOCK
     totals = np.empty((n_blocks, 2))
-    total_blocks(probabilities, labels, weights, plus, minus, totals, 0, n_blocks)
+    total_blocks(samples, plus, minus, totals, 0, n_blocks)
     set_units(totals, hessian_bits, cell_units)
-    scale_blocks(probabilities, labels, weights, units, plus, minus, hessian_bits, cell_units, cells, 0, n_blocks)
+    scale_blocks(samples, plus, minus, hessian_bits, cell_units, cells, 0, n_blocks)
 
 
 @kernel
-def total_blocks(probabilities, labels, weights, plus, minus, totals, first_block, last_block):
+def total_blocks(samples, plus, minus, totals, first_block, last_block):
     """Sums of abs(z) and h of some blocks of samples."""
+    probabilities, labels, weights, _ = samples
     z = np.empty(ROWS_PER_BLOCK)
     h = np.empty(ROWS_PER_BLOCK)
     for block in range(first_block, last_block):
@@ -156,10 +173,9 @@ def set_units(totals, hessian_bits, cell_units):
 
 
 @kernel
-def scale_blocks(
-    probabilities, labels, weights, units, plus, minus, hessian_bits, cell_units, cells, first_block, last_block
-):
+def scale_blocks(samples, plus, minus, hessian_bits, cell_units, cells, first_block, last_block):
     """Write the cells of some blocks of samples."""
+    probabilities, labels, weights, units = samples
     z_scale = 1.0 / cell_units[0] if cell_units[0] > 0.0 else 0.0  # a power of two
     h_scale = 1.0 / cell_units[1] if cell_units[1] > 0.0 else 0.0
     z = np.empty(ROWS_PER_BLOCK)

@@ -23,7 +23,7 @@ from abc_plugins.core.trees.feature_choice import FeatureChoice, make_feature_ch
 from abc_plugins.core.trees.fixedpoint import count_rows, weigh
 from abc_plugins.core.trees.splitting import UNLIMITED_DEPTH, SplitRules
 from abc_plugins.core.trees.teamwork import ROWS_WORTH_A_TEAM, SymmetricTeam, Team
-from abc_plugins.core.trees.workspace import NODE, RoundTrees, copy_nodes, weigh_nodes
+from abc_plugins.core.trees.workspace import NODE, ModelNodes, RoundTrees, copy_nodes, weigh_nodes
 
 _HISTOGRAM_BYTES = 2**30
 """Histograms take no more than this together, unless that is too little even for the fewest that one tree needs."""
@@ -255,10 +255,9 @@ class RoundGrower:
         arrays = {name: np.empty(node_start[-1], dtype) for name, dtype in NODE_DTYPES.items()}
         bins = np.empty(node_start[-1], dtype=np.int32)
         split_feature = np.empty_like(bins)
-        copy_nodes(
-            self._nodes, tree, node_start, *self._data.split_edges, self._data.columns.feature, split_feature, bins,
-            *(arrays[name] for name in ("feature", "threshold", "missing_left", "left", "right", "gain", "weight")),
-        )  # fmt: skip
+        shared = {name: arrays[name] for name in ModelNodes._fields if name in arrays}
+        out = ModelNodes(split_feature=split_feature, bin=bins, **shared)
+        copy_nodes(self._nodes, tree, node_start, *self._data.split_edges, self._data.columns.feature, out)
         left_set, set_start, sets = self._category_sets(tree, split_feature, bins, node_start)
         if sets.size > 0:
             arrays["threshold"][left_set != THRESHOLD] = 0.0

@@ -15,7 +15,14 @@ from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.parallel import Workers, count_blocks
 from abc_plugins.core.trees.best_first import grow_trees, start_tree, sum_cells, write_leaf_ids
 from abc_plugins.core.trees.feature_choice import FeatureChoice
-from abc_plugins.core.trees.fixedpoint import WeightUnits, scale_blocks, scale_derivatives, set_units, total_blocks
+from abc_plugins.core.trees.fixedpoint import (
+    PairSamples,
+    WeightUnits,
+    scale_blocks,
+    scale_derivatives,
+    set_units,
+    total_blocks,
+)
 from abc_plugins.core.trees.histogram import add_histogram, build_histogram
 from abc_plugins.core.trees.splitting import SplitRules
 from abc_plugins.core.trees.symmetric import grow_symmetric_trees, make_symmetric_space
@@ -101,7 +108,7 @@ class Team:
         ----------
         probabilities : array of shape (n_classes, n_samples)
         n_rows : int
-            They are grown from the first so many samples of `work.rows`, which is filled in if that is all.
+            They are grown from the first `n_rows` samples of `work.rows`, which is filled in if that is all.
         trees : RoundTrees
             Filled in.
         first, last : int
@@ -113,11 +120,12 @@ class Team:
                 self._grow_together(probabilities, n_rows, trees, t)
 
     def _grow_on(self, probabilities: Floats, n_rows: int, trees: RoundTrees, first: int, last: int) -> None:
-        data = self._data
-        grow_trees(
-            data.columns, probabilities, data.labels, data.weights, self._weight_units.units, n_rows, self._rules,
-            self._rows_alone, self.work, trees, first, last,
-        )  # fmt: skip
+        samples = self._samples(probabilities)
+        columns = self._data.columns
+        grow_trees(columns, samples, n_rows, self._rules, self._rows_alone, self.work, trees, first, last)
+
+    def _samples(self, probabilities: Floats) -> PairSamples:
+        return PairSamples(probabilities, self._data.labels, self._data.weights, self._weight_units.units)
 
     def _grow_together(self, probabilities: Floats, n_rows: int, trees: RoundTrees, t: int) -> None:
         work, nodes = self.work, trees.nodes[t]
@@ -149,16 +157,14 @@ class Team:
 
     def _make_cells(self, probabilities: Floats, pair: tuple[int, int]) -> None:
         """Make the cells of a tree of a class and its base class."""
-        data, work, units = self._data, self.work, self._weight_units
-        samples = (probabilities, data.labels, data.weights)
-        totals = np.empty((count_blocks(data.n_samples), 2))
-        self._workers.over_rows(data.n_samples, lambda first, last: total_blocks(*samples, *pair, totals, first, last))
-        set_units(totals, units.hessian_bits, work.cell_units)
+        n_samples, work, bits = self._data.n_samples, self.work, self._weight_units.hessian_bits
+        samples = self._samples(probabilities)
+        totals = np.empty((count_blocks(n_samples), 2))
+        self._workers.over_rows(n_samples, lambda first, last: total_blocks(samples, *pair, totals, first, last))
+        set_units(totals, bits, work.cell_units)
         self._workers.over_rows(
-            data.n_samples,
-            lambda first, last: scale_blocks(
-                *samples, units.units, *pair, units.hessian_bits, work.cell_units, work.cells, first, last
-            ),
+            n_samples,
+            lambda first, last: scale_blocks(samples, *pair, bits, work.cell_units, work.cells, first, last),
         )
 
     def _share(self, start: int, stop: int, do: Callable[[int, int, int], Any]) -> list[Any]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from abc_plugins.core.bins.columns import Columns
 from abc_plugins.core.bins.lists import SpareCodes, make_spare_codes
-from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats
+from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats, Integers
 from abc_plugins.core.runtime.jit import kernel
 from abc_plugins.core.trees.categories import CategoryOrder, make_category_order
 from abc_plugins.core.trees.feature_choice import FeatureChoice
@@ -158,28 +158,32 @@ def weigh_nodes(nodes, n_nodes, leaf_ids, weights):
             nodes[i].weight = nodes[nodes[i].left].weight + nodes[nodes[i].right].weight
 
 
-@kernel
-def copy_nodes(
-    nodes,
-    tree,
-    node_start,
-    edges,
-    first_edge,
-    columns,
-    split_feature,
-    bins,
-    feature,
-    threshold,
-    missing_left,
-    left,
-    right,
-    gain,
-    weight,
-):
-    """Copy the nodes of some trees to arrays of a model; thresholds are `edges`, features those of the user's data.
+class ModelNodes(NamedTuple):
+    """Nodes of some trees, one behind the other, to be filled in by `copy_nodes`.
 
-    `split_feature` and `bins` are filled in, too: the feature as an index into those of `Columns`, and the bin.
+    Attributes
+    ----------
+    split_feature, bin : arrays of int32
+        The feature as an index into those of `Columns`, and the bin.
+    feature, threshold, missing_left, left, right, gain, weight : arrays
+        As in `ensemble.Tree`.
     """
+
+    split_feature: Integers
+    bin: Integers
+    feature: Integers
+    threshold: Floats
+    missing_left: Booleans
+    left: Integers
+    right: Integers
+    gain: Floats
+    weight: Floats
+
+
+@kernel
+def copy_nodes(nodes, tree, node_start, edges, first_edge, columns, out):
+    """Copy the nodes of some trees to those of a model; thresholds are `edges`, features those of the user's data."""
+    split_feature, bins, feature, threshold, missing_left, left, right, gain, weight = out
     for j in range(tree.size):
         for i in range(node_start[j + 1] - node_start[j]):
             node, to = nodes[tree[j], i], node_start[j] + i
