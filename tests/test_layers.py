@@ -118,3 +118,12 @@ def test_no_function_has_many_arguments(module):
         if len([name for name in names if name not in ("self", "cls")]) > 10:
             many[f"{module}.{function.name}"] = names
     assert {name: names for name, names in many.items() if name not in MANY_ARGUMENTS} == {}
+
+
+def test_no_two_classes_have_the_same_name():
+    names = {}
+    for module, path in FILES.items():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                names.setdefault(node.name, []).append(module)
+    assert {name: modules for name, modules in names.items() if len(modules) > 1} == {}

@@ -131,7 +131,7 @@ class LibraryEngine:
         The trees grown last, losers of a search included.
     """
 
-    grows_in_lots = False
+    hands_over_trees = False
 
     def __init__(self) -> None:
         self.pairs: list[Pair] = []

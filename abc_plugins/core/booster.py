@@ -12,7 +12,7 @@ from abc_plugins.core.leaves import UNLIMITED, LeafRules
 from abc_plugins.core.losses import starting_scores
 from abc_plugins.core.model.ensemble import FlatTrees, TreeEnsemble, single_leaf
 from abc_plugins.core.model.validation import ModelFormatError
-from abc_plugins.core.pair_rounds import Lots, PairRound, PairRounds
+from abc_plugins.core.pair_rounds import PairRound, PairRounds, TreeRange
 from abc_plugins.core.pairs import Pair
 from abc_plugins.core.rounds import CountsRounds
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
@@ -26,7 +26,7 @@ from abc_plugins.core.trees.round_grower import RoundGrower
 class NativeEngine:
     """The native grower as a `PairEngine`; leaves are numbered by their nodes."""
 
-    grows_in_lots = True
+    hands_over_trees = True
     can_probe = True
     value_type = np.float64
 
@@ -56,8 +56,8 @@ class NativeEngine:
         pairs: Sequence[Pair],
         seen: AnyArray,
         round_index: int,
-        after_each: Lots | None = None,
-        in_order: Lots | None = None,
+        after_each: TreeRange | None = None,
+        in_order: TreeRange | None = None,
     ) -> None:
         """Grow trees side by side."""
         self._grower.grow(scores.probabilities, pairs, seen, round_index, after_each=after_each, in_order=in_order)

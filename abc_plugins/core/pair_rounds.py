@@ -1,4 +1,4 @@
-"""One round of pairs of classes, whoever grows its trees: plan, grow, leaf values, trial, guard, record.
+"""One round of pairs of classes, whoever grows its trees: plan, grow, set leaf values, choose the base, guard, record.
 
 A round with a base class has a tree for every other class against it, a classic round one for each class by itself.
 What grows the trees is a `PairEngine`: the native grower, LightGBM, XGBoost, or anything else that can grow a tree
@@ -30,16 +30,16 @@ _THREADS_PER_RENEWAL = 4
 _CLASSIC_PLAN = RoundPlan((), centre=False)
 _logger = logging.getLogger("abc_plugins")
 
-Lots = Callable[[int, int], Any]
-"""Called with the first of some trees, and the one behind the last."""
+TreeRange = Callable[[int, int], Any]
+"""Called with (first, last): the trees from `first` to `last` - 1."""
 
 
 class PairEngine(Protocol):
     """Grows trees for pairs of classes; they stay valid until the next ones are grown."""
 
     @property
-    def grows_in_lots(self) -> bool:
-        """Whether some threads go on growing trees while others set the leaf values of those that are done."""
+    def hands_over_trees(self) -> bool:
+        """Whether threads hand over trees as soon as these are grown, so that others can set leaf values meanwhile."""
 
     @property
     def can_probe(self) -> bool:
@@ -51,7 +51,7 @@ class PairEngine(Protocol):
 
     @property
     def n_leaves(self) -> int:
-        """More than the largest leaf number of the trees grown last."""
+        """Leaf numbers of the trees grown last are below this."""
 
     def negates(self, scores: PairScores) -> bool:
         """Whether the tree of (b, k) would be that of (k, b) with its leaf values negated."""
@@ -65,13 +65,13 @@ class PairEngine(Protocol):
         pairs: Sequence[Pair],
         seen: AnyArray,
         round_index: int,
-        after_each: Lots | None = None,
-        in_order: Lots | None = None,
+        after_each: TreeRange | None = None,
+        in_order: TreeRange | None = None,
     ) -> None:
         """Grow one tree for each pair from the samples in `seen`.
 
-        Every tree is to be handed to `after_each`, by any thread, and to `in_order`, all of them in their order, once
-        it is grown.
+        Once trees are grown they are handed to `after_each`, by any thread and in any order, and to `in_order`, one
+        call at a time and in the order of the trees.
         """
 
     def leaf_ids(self, trees: Iterable[int]) -> AnyArray:
@@ -83,7 +83,7 @@ class PairEngine(Protocol):
     def own_values(self) -> Floats | None:
         """Leaf values that the engine has set itself, shrinkage included, shape (n_grown, n_leaves).
 
-        None if it leaves them to the round, as it must in a probe.
+        None if the round is to set them, as it must be in a probe.
         """
 
 
@@ -96,12 +96,13 @@ class PairRound:
     base : int
         The base class, or CLASSIC.
     pairs : list of (plus, minus)
-        The trees of the round, grown or not; of two classes, one loses what the other gains.
+        One for each tree of the round: the class that it raises and the one that it lowers, or CLASSIC. With two
+        classes the one tree raises 1 and lowers 0.
     update : Update or None
-        The same with their leaf values, by the trees that the engine grew last; None once the loss is gone: then
-        nothing is grown.
+        Leaf values, and which of the trees that the engine grew last they belong to. None once the training loss is
+        zero up to rounding: then nothing is grown.
     factor : float
-        What the guard has left of the step: 1, or less, or 0.
+        What the guard multiplied the step by: 1, or a half, a quarter and so on, or 0.
     has_own_values : bool
         The leaf values are those of the engine, times `factor`.
     is_centred : bool
@@ -117,7 +118,7 @@ class PairRound:
 
 
 class PairRounds:
-    """Boosts round by round.
+    """Boost round by round.
 
     Parameters
     ----------
@@ -141,7 +142,7 @@ class PairRounds:
     rules : LeafRules
         May be exchanged between rounds.
     trees_grown : int
-        Distinct trees grown so far, trials included.
+        Distinct trees grown so far, those of candidates that were not chosen included.
     guarded_rounds : int
         Rounds whose step the guard has shortened or replaced.
     """
@@ -164,7 +165,7 @@ class PairRounds:
         self._engine, self._leaf_values, self._guards = engine, leaf_values, guard
         self._subsample, self._seed = subsample, seed
         self._has_own_values = False
-        # Rounding of the sum: samples of a weight that is lost in it are not waited for.
+        # As large as the rounding of the sum of the losses.
         total_weight = float(scores.reduce(np.array([scores.weights.sum()]))[0])
         self._converged_loss = LEAST_DERIVATIVE * scores.n_classes * total_weight
         self._has_converged = False
@@ -189,13 +190,13 @@ class PairRounds:
         return PairRound(base, pairs, proposed.times(factor), factor, self._has_own_values, plan.centre)
 
     def _take(self, proposed: Update) -> float:
-        """Add what the guard allows, and say how much that is; trees without any effect have none to be guarded."""
+        """Add the update, or the part of it that the guard allows; the factor. That of an update of zeros is 0."""
         if not proposed.values.any():
             return 0.0
         return self.scores.take(proposed, self._engine.leaf_ids(proposed.tree), guard=self._guards)
 
     def _add_nothing(self, plan: RoundPlan) -> PairRound:
-        """Record a round without effect, now that no training sample has anything to gain."""
+        """Record a round that adds nothing: the training loss is zero up to rounding."""
         if not self._has_converged:
             _logger.info(CONVERGED_MESSAGE, len(self.schedule.bases))
         self._has_converged = True
@@ -225,8 +226,8 @@ class PairRounds:
     def _seen_by_probe(self, sample: AnyArray, is_seen: AnyArray) -> AnyArray:
         """The samples that a probe is grown from: those that are not in its part.
 
-        A part with more than half of the weight, as where many samples are alike, is too much to do without; one
-        without any is no probe.
+        All samples if the part has none, or if it has more than half of the weight, as where many samples are alike:
+        then there is no probe.
         """
         weights, seen = self.scores.weights, sample[is_seen[sample]]
         of_seen, of_all = self.scores.reduce(np.array([weights[seen].sum(), weights[sample].sum()]))
@@ -263,12 +264,12 @@ class PairRounds:
         Returns
         -------
         values : array of shape (n_trees, n_leaves)
-            The leaf values of the engine, or the paper's, from the samples in `sample`, or zeros if they will be
-            renewed.
+            Those of the engine, or the paper's from the samples in `sample`. Zeros if leaf values are sequential: these
+            are set afterwards.
         """
         engine, round_index = self._engine, len(self.schedule.bases)
         weights, rules = self.scores.weights_of(sample), self._rules_of(pairs[0][1])
-        if engine.grows_in_lots and not self._is_sequential(pairs):
+        if engine.hands_over_trees and not self._is_sequential(pairs):
             values = np.zeros((len(pairs), engine.n_leaves))
 
             def set_values(first: int, last: int) -> None:
@@ -299,16 +300,16 @@ class PairRounds:
         values[:] = self._as_kept(values)
 
     def _as_kept(self, values: Floats) -> Floats:
-        """Leaf values as the engine will keep them: scores are sums of those."""
+        """Leaf values rounded as the engine will keep them, since scores are sums of these."""
         kept = self._engine.value_type
         return values if kept is np.float64 else values.astype(kept).astype(np.float64)
 
     def _renews_while_growing(self, pairs: Sequence[Pair]) -> bool:
-        """Whether leaf values are set one after the other by a thread while others grow the next trees."""
-        return self._engine.grows_in_lots and self._is_sequential(pairs) and self._one_thread_can_renew(len(pairs))
+        """Whether sequential leaf values are set while the next trees are grown."""
+        return self._engine.hands_over_trees and self._is_sequential(pairs) and self._one_thread_can_renew(len(pairs))
 
     def _one_thread_can_renew(self, n_trees: int) -> bool:
-        """Whether leaf values are set by one thread while others grow the next trees, or by all threads afterwards."""
+        """Whether one thread can set leaf values while the others grow trees; else all do so afterwards."""
         n_threads = self.scores.workers.n_threads
         keeps_up = n_threads <= _THREADS_PER_RENEWAL and n_trees >= 2 * n_threads
         return keeps_up or self.scores.labels.size < ROWS_WORTH_THREADS
@@ -336,7 +337,7 @@ class PairRounds:
         return update._replace(minus=self._lowered(update.minus))
 
     def _lowered(self, minus: Integers) -> Integers:
-        """The classes whose scores trees lower: of two classes, one loses what the other gains."""
+        """The class that each tree lowers. With two classes the one tree of a round raises 1 and lowers 0."""
         return np.zeros_like(minus) if self.scores.n_classes == 2 else minus
 
     def _with_values_from(self, weights: Floats, update: Update) -> Update:
@@ -351,7 +352,7 @@ class PairRounds:
         return update._replace(values=values)
 
     def _is_sequential(self, pairs: Sequence[Pair]) -> bool:
-        """Whether these trees get their leaf values one after the other; a single one has nothing to wait for."""
+        """Whether these trees get their leaf values one after the other; a single tree needs no order."""
         return self._leaf_values == "sequential" and len(pairs) > 1
 
     def _rules_of(self, minus: int) -> LeafRules:

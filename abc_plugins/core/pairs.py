@@ -41,7 +41,7 @@ def distinct_pairs(plan: RoundPlan, n_classes: int, *, shared: bool = True) -> l
 
 
 def trees_by_round(schedule: BaseClassSchedule, n_rounds: int) -> list[int]:
-    """Distinct trees that a schedule grows until the end of each of its next rounds, trials included."""
+    """Distinct trees that a schedule grows until the end of each of its next rounds, also those of bases not chosen."""
     schedule = BaseClassSchedule.from_state(schedule.to_state())
     losses = [0.0] * schedule.n_classes
     grown = [0]

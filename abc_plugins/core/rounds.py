@@ -31,7 +31,7 @@ class CountsRounds:
 
     @property
     def trees_grown(self) -> int:
-        """Distinct trees grown so far, trials included; candidates grown no further than their root are not counted."""
+        """Distinct trees grown so far, with those of bases not chosen; candidates of a single split are not counted."""
         return self._rounds.trees_grown
 
     @trees_grown.setter

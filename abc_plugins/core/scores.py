@@ -1,9 +1,9 @@
-"""Scores of the training samples: the derivatives of pairs of classes, what a step would do, and steps taken.
+"""Scores of the training samples: derivatives of pairs of classes, the loss after a step, and steps taken.
 
-What a step would do is told without doing it. A step multiplies the mass exp(score) of a class by the exponential of a
-leaf value. In units of their sum before the step masses are probabilities, and the loss of a sample rises by log(sum of
-the masses after the step) minus the rise of the score of its own class: one exponential per leaf, one and a logarithm
-per sample, whatever the number of classes.
+The loss after a step is computed without taking it. Let p be the probabilities before the step, and d_k what it adds to
+the score of class k. The loss of a sample of class y then rises by log(sum over k of p_k exp(d_k)) - d_y. With exp(d_k)
+computed once per leaf, that takes one exponential, for the base class, and one logarithm per sample, however many
+classes there are. In the code, p_k exp(d_k) is a mass.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from abc_plugins.core.runtime.parallel import ROWS_PER_BLOCK, Workers, count_blo
 from abc_plugins.core.schedule import CLASSIC, BaseClassSchedule, RoundPlan
 
 _LARGEST_RISE = 690.0
-"""A step beyond this counts as this, so that masses stay finite: it is out of all proportion either way."""
+"""Larger steps are cut to this when losses are compared, so that masses stay finite."""
 
 _STEPS_PER_UNIT = 2.0**20
-"""Scores that are rounded have so many steps between 0 and 1."""
+"""Rounded scores are multiples of one over this."""
 
 _HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
@@ -48,7 +48,7 @@ class PairScores:
     weights : array of float64, shape (n_samples,), or None
         One weight per sample; None is 1 for all.
     start : array of float64, shape (n_classes,) or (n_classes, n_samples)
-        Scores to start from, the same for all samples or apart; copied.
+        Scores to start from, the same for all samples or of each; copied.
     workers : Workers
     reduce : callable, optional
         Adds arrays of sums over the processes that share the samples; all of them must get the same result.
@@ -73,11 +73,11 @@ class PairScores:
         self.labels: Integers = np.ascontiguousarray(labels, dtype=np.int32)
         self.weights: Floats = np.ones(self.labels.size) if weights is None else np.asarray(weights, dtype=np.float64)
         self.workers, self.process_sum = workers, reduce
-        self._starts_apart = start.ndim == 2
+        self._starts_differ = start.ndim == 2
         self.scores: Floats = np.empty((len(start), self.labels.size))
         self._new_scores = np.empty_like(self.scores)
         self.probabilities = np.empty_like(self.scores)
-        # The first touch of memory takes time.
+        # By all threads, as the first touch of memory takes time.
         workers.over_rows(self.labels.size, lambda first, last: self._start(start, first, last))
         class_weights = np.bincount(self.labels, weights=self.weights, minlength=self.n_classes)
         self.class_weights: Floats = self.reduce(class_weights.astype(np.float64))
@@ -86,7 +86,7 @@ class PairScores:
     def _start(self, start: Floats, first_block: int, last_block: int) -> None:
         """Set scores and probabilities of some blocks of samples."""
         rows = slice(first_block * ROWS_PER_BLOCK, last_block * ROWS_PER_BLOCK)
-        if self._starts_apart:
+        if self._starts_differ:
             self.scores[:, rows] = start[:, rows]
             self._new_scores[:, rows] = self.probabilities[:, rows] = 0.0
             return
@@ -95,8 +95,8 @@ class PairScores:
         self.probabilities[:, rows] = (exponentials / exponentials.sum())[:, None]
 
     def _starting_losses(self, start: Floats) -> Floats:
-        """Class losses before the first round; at equal scores those of equal classes tie exactly."""
-        if not self._starts_apart:
+        """Class losses before the first round. At equal scores, classes of equal weight have exactly the same loss."""
+        if not self._starts_differ:
             return self.reduce(starting_class_losses(self.labels, self.weights, start))
         losses = self._update_probabilities()
         is_anywhere = self.reduce(np.array([float(start.any())])).any()
@@ -117,17 +117,17 @@ class PairScores:
         return sums if self.process_sum is None else self.process_sum(sums)
 
     def plan(self, schedule: BaseClassSchedule) -> RoundPlan:
-        """Ask what the next round does, and centre the scores where that is needed."""
+        """Plan the next round; centre the scores if the plan asks for it."""
         plan = schedule.plan(self.class_losses.tolist())
-        if plan.centre and (self._starts_apart or schedule.bases):  # else they have been centred from the start
+        if plan.centre and (self._starts_differ or schedule.bases):  # else they are centred already
             centre(self.scores)
         return plan
 
     def parts(self, n_parts: int) -> AnyArray:
-        """Deal the samples out to `n_parts` parts, by a hash of their scores: samples that are alike are in one part.
+        """Deal the samples out to `n_parts` parts, by a hash of their scores: samples of equal scores are in one part.
 
-        Scores are rounded, so that parts do not depend on the last place of a sum, which may depend on how many
-        processes share the samples.
+        Scores are rounded first: their last digits may depend on how many processes share the samples, and the parts
+        must not.
 
         Returns
         -------
@@ -151,9 +151,9 @@ class PairScores:
     def gradients(self, pairs: Sequence[Pair | None], seen: AnyArray, gradients: AnyArray, hessians: AnyArray) -> None:
         """Write the gradient -z and the hessian h of one tree per row.
 
-        Rows of None, rows behind the last pair and samples that are not seen become 0, from which no engine can grow a
-        split. The hessian of a classic tree is multiplied by K / (K - 1), so that a Newton leaf comes out with the
-        paper's (K - 1) / K.
+        Rows of None, rows behind the last pair and samples that are not seen become 0: no split gains anything there.
+        The hessian of a classic tree is multiplied by K / (K - 1), so that a Newton leaf comes out with the paper's
+        (K - 1) / K.
 
         Parameters
         ----------
@@ -177,19 +177,19 @@ class PairScores:
         self.workers.over_items(range(len(gradients)), write)
 
     def rises(self, update: Update, leaf_ids: AnyArray, *weights: Floats) -> list[float]:
-        """Rise of the training loss if an update were applied, with each of these weights."""
+        """Rise of the training loss if an update were applied, one for each array of weights."""
         stacked = np.stack(weights)
-        rises = trial_rises(self.probabilities, self.labels, stacked, leaf_ids, update, self.workers)
+        rises = loss_rises(self.probabilities, self.labels, stacked, leaf_ids, update, self.workers)
         return self.reduce(np.array(rises)).tolist()
 
     def take(self, update: Update, leaf_ids: AnyArray, *, guard: bool) -> float:
-        """Add an update to the scores, or half of it, and so on, such that the training loss does not rise.
+        """Add an update to the scores. With the guard, halve it until the training loss does not rise.
 
         Returns
         -------
         factor : float
-            What was added is the update times this; 0 if nothing helped. Without the guard, 1 unless the loss would
-            not be finite.
+            What was added is the update times this; 0 if the loss rises after the last halving, too. Without the
+            guard, 1 unless the loss would not be finite.
         """
         limit = self.loss if guard else math.inf
         for halvings in range(MAX_HALVINGS + 1):
@@ -214,13 +214,13 @@ class PairScores:
         return 0.0
 
     def set_scores(self, scores: Floats, class_losses: Floats | None = None) -> None:
-        """Go on from other scores, shape (n_classes, n_samples), whose losses may be known."""
+        """Go on from other scores, shape (n_classes, n_samples); `class_losses` are computed if not given."""
         self.scores[:] = scores
         losses = self._update_probabilities()
         self.class_losses = losses if class_losses is None else class_losses
 
     def _update_probabilities(self) -> Floats:
-        """Bring the probabilities to those of the scores; the class losses."""
+        """Compute the probabilities from the scores; the class losses."""
         return self.reduce(
             update_probabilities(self.scores, self.labels, self.weights, self.probabilities, self.workers)
         )
@@ -241,7 +241,7 @@ class _Step(NamedTuple):
     ----------
     base : int
     tree : array of int32
-        Rows of the leaf numbers, one for every class but the base.
+        Rows of the leaf numbers, one for each class but the base.
     rises, growth : arrays of shape (n_trees, n_nodes)
         Leaf values, and their exponentials.
     """
@@ -252,7 +252,7 @@ class _Step(NamedTuple):
     growth: Floats
 
 
-def trial_rises(
+def loss_rises(
     probabilities: Floats, labels: Integers, weights: Floats, leaf_ids: AnyArray, update: Update, workers: Workers
 ) -> list[float]:
     """Rises of the total training loss, one for each set of weights, if an update with a base class were applied.

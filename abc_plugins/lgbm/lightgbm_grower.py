@@ -11,7 +11,7 @@ import numpy as np
 
 from abc_plugins.core.additions import LeafFinder, LibraryEngine, add_trees, take_difference
 from abc_plugins.core.losses import centre
-from abc_plugins.core.pair_rounds import Lots, PairRound
+from abc_plugins.core.pair_rounds import PairRound, TreeRange
 from abc_plugins.core.pairs import Pair, base_pairs, limit_leaves
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.checks import fail
@@ -104,8 +104,8 @@ class LightGBMGrower(LibraryEngine):
         pairs: Sequence[Pair],
         seen: AnyArray,
         _round_index: int,
-        _after_each: Lots | None = None,
-        _in_order: Lots | None = None,
+        _after_each: TreeRange | None = None,
+        _in_order: TreeRange | None = None,
     ) -> None:
         """Grow K trees at a time: a slot's tree depends on its gradients alone, whichever class they are for."""
         self._places, self._texts = {}, {}

@@ -126,7 +126,7 @@ def _starting_at(data: lgb.Dataset, scores: Floats, predictor: Predictor) -> Ite
             data.set_init_score(own_scores)
 
 
-class LiveBooster(lgb.Booster):
+class GrowingBooster(lgb.Booster):
     """Grows the trees of a run, and shows the model so far to callbacks.
 
     LightGBM's own view of it is of trees only, without what they take from the base class. All that reads the
@@ -183,7 +183,7 @@ class LiveBooster(lgb.Booster):
         """Count the rounds done."""
         return 0 if self._trainer is None else self._trainer.n_rounds
 
-    def reset_parameter(self, params: dict[str, Any]) -> LiveBooster:
+    def reset_parameter(self, params: dict[str, Any]) -> GrowingBooster:
         """Change parameters from the next round on."""
         super().reset_parameter(params)
         self._changed.update(params)
@@ -208,7 +208,7 @@ class LiveBooster(lgb.Booster):
         """Predict with the rounds so far."""
         return self.stock().predict(*args, **kwargs)
 
-    def save_model(self, *args: Any, **kwargs: Any) -> LiveBooster:
+    def save_model(self, *args: Any, **kwargs: Any) -> GrowingBooster:
         """Save the rounds so far."""
         self.stock().save_model(*args, **kwargs)
         return self

@@ -24,7 +24,7 @@ from abc_plugins.lgbm.internals import (
     set_predictor,
     update_params,
 )
-from abc_plugins.lgbm.live import KeptBooster, LiveBooster
+from abc_plugins.lgbm.live import GrowingBooster, KeptBooster
 from abc_plugins.lgbm.params import (
     ABCOptions,
     TrainingParams,
@@ -198,7 +198,7 @@ def initial_model(
     return predictor, bases
 
 
-def make_run(params: TrainingParams, booster: LiveBooster, bases: Sequence[int]) -> Run:
+def make_run(params: TrainingParams, booster: GrowingBooster, bases: Sequence[int]) -> Run:
     """Make the run of the method on a booster of `make_booster`."""
     run = DirectionalRun(params, booster, bases) if params.options.is_directional else Trainer(params, booster, bases)
     booster.follow(run)
@@ -211,12 +211,12 @@ def make_booster(
     valid_sets: list[lgb.Dataset] | lgb.Dataset | None,
     valid_names: list[str] | str | None,
     predictor: Predictor | None,
-) -> tuple[LiveBooster, bool]:
+) -> tuple[GrowingBooster, bool]:
     """Make the booster that grows the trees, with the data sets tied together as lightgbm.train does it.
 
     Returns
     -------
-    booster : LiveBooster
+    booster : GrowingBooster
     with_train : bool
         Whether the training set is among the validation sets.
     """
@@ -233,7 +233,7 @@ def make_booster(
             update_params(data, params.grower).set_reference(train_set)
             others.append((data, name or f"valid_{i}"))
     try:
-        booster = LiveBooster(params=params.grower, train_set=train_set)
+        booster = GrowingBooster(params=params.grower, train_set=train_set)
         booster.set_train_data_name(train_name)
         for data, name in others:
             booster.add_valid(data, name)

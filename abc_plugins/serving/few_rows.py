@@ -1,9 +1,9 @@
-"""Few rows through all trees together, with NumPy alone: Numba takes longer to import than they take to predict.
+"""Prediction of few rows with NumPy alone: importing Numba would take longer than predicting them.
 
-There is a comparison for every level of a symmetric tree, and for every node of any other one. Each asks whether
-x <= threshold, which is false if x is missing; where missing values go left, x is taken from a copy of the row in which
-they are minus infinity. Leaf values are added tree by tree, as the kernels do it, so that sums are the same to the
-last bit.
+A row goes through all trees at once. A symmetric tree has one comparison for each level, other trees have one for each
+node: whether x <= threshold, which is false if x is missing. Where missing values go left, x is taken from a copy of
+the row in which they are minus infinity. Leaf values are added tree by tree, as the kernels do it, so that sums are the
+same to the last bit.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from abc_plugins.core.model.ensemble import LEAF, SET_WORDS, THRESHOLD, FlatTree
 from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats
 
 _VALUES_AT_ONCE = 2**16
-"""Leaf values that are added at a time: they stay in the cache, however many trees and classes there are."""
+"""Leaf values that are added at a time: few enough to stay in the cache."""
 
 
 class FewRows:
@@ -25,7 +25,7 @@ class FewRows:
     Parameters
     ----------
     trees : FlatTrees
-        They have been checked.
+        Checked by `validation`.
     n_features : int
     start_scores : array of shape (n_classes,)
         Scores before the first tree.
@@ -55,7 +55,7 @@ class FewRows:
         return np.array([self._values.add(self._find_leaves(row)) for row in rows])
 
     def _find_leaves(self, row: Floats) -> AnyArray:
-        """For every tree the row of its values that a row reaches."""
+        """For every tree the number of the leaf that a row reaches."""
         leaves = np.empty(self._n_trees, dtype=np.int64)
         leaves[self._symmetric] = self._look_up(row)
         if self._walk is not None:
@@ -63,7 +63,7 @@ class FewRows:
         return leaves
 
     def _look_up(self, row: Floats) -> AnyArray:
-        """In symmetric trees the levels where a row goes right are the bits of the leaf's number."""
+        """Leaves of symmetric trees: each level is a bit of the leaf's number, 1 where the row goes right."""
         goes_right = ~self._levels.goes_left(row).reshape(self._depth, self._symmetric.size)
         leaves = np.zeros(self._symmetric.size, dtype=np.int64)
         for level in goes_right:
@@ -73,7 +73,7 @@ class FewRows:
 
 
 def symmetric_depths(trees: FlatTrees) -> AnyArray:
-    """Depth of trees whose nodes are numbered level by level and split alike on every level; -1 for others."""
+    """Depth of trees that have one split per level and are numbered level by level; -1 for others."""
     sizes = np.diff(trees.node_start)
     depth = np.frexp(sizes.astype(np.float64))[1].astype(np.int64) - 1
     depth[2 ** (depth + 1) - 1 != sizes] = -1
@@ -91,7 +91,10 @@ def symmetric_depths(trees: FlatTrees) -> AnyArray:
 
 
 def _lay_out_levels(trees: FlatTrees, symmetric: AnyArray, depth: AnyArray, n_features: int) -> _Comparisons:
-    """Comparisons of all trees on the first level, then on the next; shallow trees begin later, and have 0 before."""
+    """Comparisons of all trees on the first level, then on the next.
+
+    Trees with fewer levels have theirs last. On the levels before, a comparison with infinity gives the bit 0.
+    """
     level = np.arange(depth.max(initial=0))[:, None] - (depth.max(initial=0) - depth)
     node = np.where(level >= 0, trees.node_start[symmetric] + 2 ** np.maximum(level, 0) - 1, -1)
     tree = np.broadcast_to(symmetric, node.shape)
@@ -105,10 +108,10 @@ class _Comparisons:
     Attributes
     ----------
     column : array of int64
-        Where the value is in a row with its copy.
+        Of the value in a row that is followed by its copy.
     threshold : array of float64
     first_word : array of int64
-        Where in `sets` the set begins, THRESHOLD for a comparison with a threshold.
+        Index into `sets` of the first word of the set; THRESHOLD for a comparison with a threshold.
     missing_left : array of bool
     sets : array of uint64
     """
@@ -134,7 +137,7 @@ class _Comparisons:
         )
 
     def goes_left(self, row: Floats, which: AnyArray | None = None) -> Booleans:
-        """Compare the values of a row with its copy: all comparisons, or those of some indices."""
+        """Compare the values of a row that is followed by its copy; all comparisons, or those of some indices."""
         values = row.take(self.column if which is None else self.column.take(which))
         left = values <= (self.threshold if which is None else self.threshold.take(which))
         if self.sets.size:
@@ -145,7 +148,7 @@ class _Comparisons:
         return left
 
     def _is_in_set(self, values: Floats, first_word: AnyArray, missing_left: Booleans) -> Booleans:
-        """Whether categories go left; what is no category's number is as good as missing."""
+        """Whether categories go left; values that are no number of a category count as missing."""
         known = (values >= 0) & (values < 64 * SET_WORDS)
         category = np.where(known, values, 0.0).astype(np.int64)
         bits = self.sets[first_word + (category >> 6)] >> (category & 63).astype(np.uint64)
@@ -161,9 +164,9 @@ class _Walk:
     comparisons : _Comparisons
         Of the nodes of all trees.
     children : array of int64, shape (2 * n_nodes,)
-        The right and the left child of every node; a leaf has itself.
+        The right and the left child of every node; both children of a leaf are the leaf itself.
     value_row : array of int32, shape (n_nodes,)
-        Row of the values of a leaf.
+        Number of a leaf, which is the row of its values.
     roots : array of int64, shape (n_trees,)
     depth : int
         Of the deepest tree.
@@ -192,7 +195,7 @@ class _Walk:
         return cls(comparisons, children.reshape(-1), trees.left, roots, depth)
 
     def go_down(self, row: Floats) -> AnyArray:
-        """For every tree the row of its values that a row reaches."""
+        """For every tree the number of the leaf that a row reaches."""
         node = self.roots
         for _ in range(self.depth):
             node = self.children.take(2 * node + self.comparisons.goes_left(row, node))
@@ -201,7 +204,7 @@ class _Walk:
 
 @dataclass(frozen=True)
 class _Values:
-    """What leaves add to scores.
+    """Leaf values, laid out to be summed over trees.
 
     Attributes
     ----------
@@ -210,9 +213,9 @@ class _Values:
     value_start, width : arrays of int64, shape (n_trees,)
         Where the values of a tree begin, and how many a leaf has.
     classes : array of int64
-        The classes of the values of a leaf, tree by tree.
+        The classes that a tree has values for, tree by tree.
     place : array of int64
-        Of each of these, where it is among the values of its leaf.
+        Of each of these, its index among the values of a leaf.
     moves_all : bool
         Whether each tree moves all classes, in their order.
     """

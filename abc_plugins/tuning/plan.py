@@ -1,4 +1,4 @@
-"""What a study is of: engine, data, ranges, metric and folds, all checked before any work is done."""
+"""The plan of a study: engine, data, ranges, metric and folds, all checked before any trial begins."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _NOT_FIXED = (
     *("n_estimators", "early_stopping", "early_stopping_rounds", "validation_fraction", "refit"),
     *("eval_metric", "verbose", "callbacks"),
 )
-_RARE_CLASS = "The least populated class in y has only"  # how scikit-learn begins to say it
+_RARE_CLASS = "The least populated class in y has only"  # how scikit-learn's warning begins
 _NAMED_CLASSES = 5
 _FRESH = 1_000_000
-"""Added to the seed of folds that no trial was chosen on."""
+"""Added to the seed for the fresh folds, which have scored no trial before."""
 
 
 @dataclass(frozen=True)
-class Run:
-    """How long and how loudly a process works on a study; trials do not depend on it."""
+class StudyRun:
+    """How many trials a process runs, for how long, and what it shows; results of trials do not depend on it."""
 
     n_trials: int
     timeout: float | None
@@ -63,8 +63,9 @@ class StudyPlan:
     space : dict
     metric : TunedMetric
     folds, fresh_folds : list of Fold
-        Those that score trials, and as many others for the best of them; none where `cv` cannot draw others.
-    starts : list of (name, what is drawn)
+        Those that score all trials, and as many fresh ones that score the best trials again. There are no fresh
+        folds if `cv` is a splitter or a list.
+    starts : list of (name, parameters)
         The trials that the study begins with.
     settings : dict
         Arguments that are part of the fingerprint.
@@ -85,11 +86,11 @@ class StudyPlan:
 
     @property
     def directions(self) -> list[str]:
-        """Of the objectives."""
+        """Direction of each objective."""
         return [self.metric.direction, "minimize"] if self.with_cost else [self.metric.direction]
 
     def attributes(self) -> dict[str, Any]:
-        """What the study keeps for the verdict and the report, and its fingerprint."""
+        """User attributes of the study: what verdict and report need, and the fingerprint."""
         shares = [fold.test.size / (fold.train.size + fold.valid.size) for fold in self.folds]
         packages = PACKAGES[self.engine.name]
         return {
@@ -118,7 +119,7 @@ def make_plan(
     sample_weight: Any,
     groups: Any,
 ) -> StudyPlan:
-    """Read the data and check everything else; the arguments are those of `tune`."""
+    """Read the data and check all other arguments, which are those of `tune`."""
     with_cost = _check_objectives(objectives)
     fixed = _check_fixed(fixed, stopping.max_rounds)
     seed = check_integer("seed", seed, minimum=0)
@@ -145,12 +146,12 @@ def make_plan(
     return StudyPlan(used, data, ranges, used_metric, folds, fresh_folds, starts, settings, with_cost, seed)
 
 
-def check_run(n_trials: Any, timeout: Any, n_jobs: Any, callbacks: Any, progress: Any) -> Run:
-    """Check how long to work and what to show meanwhile."""
+def check_run(n_trials: Any, timeout: Any, n_jobs: Any, callbacks: Any, progress: Any) -> StudyRun:
+    """Check the arguments of `tune` that say how long to run and what to show."""
     if callbacks is not None and not isinstance(callbacks, Iterable):
         fail("callbacks", callbacks, "a list of functions of (study, trial)", TypeError)
     check_flag("progress", progress)
-    return Run(
+    return StudyRun(
         n_trials=check_integer("n_trials", n_trials, minimum=1),
         timeout=None if timeout is None else check_real("timeout", timeout, above=0.0),
         n_jobs=check_integer("n_jobs", n_jobs, minimum=1),
@@ -195,7 +196,7 @@ def _check_space(space: Space, max_rounds: int) -> None:
 
 
 def _folds(splitting: Splitting, data: StudyData, seed: int) -> tuple[list[Fold], list[Fold]]:
-    """The folds of the trials, and fresh ones, which are drawn in the same way."""
+    """The folds of the trials, and fresh ones drawn in the same way with another seed."""
     n_samples, repeats, fraction = int(data.codes.size), splitting.repeats, splitting.validation_fraction
     if repeats is None:
         repeats = usual_repeats(splitting.cv, n_samples)
@@ -216,7 +217,7 @@ def _folds(splitting: Splitting, data: StudyData, seed: int) -> tuple[list[Fold]
 
 
 def _warn_of_rare_classes(cv: Any, data: StudyData) -> None:
-    """Say once, and with names, what scikit-learn would say for every repetition of the folds."""
+    """Warn once and name the classes; scikit-learn would warn for every repetition of the folds."""
     counts = np.bincount(data.codes)
     rare = np.flatnonzero(counts < (cv if isinstance(cv, int | np.integer) else 0))
     if rare.size:

@@ -12,7 +12,7 @@ from abc_plugins.core.runtime.checks import check_flag, check_integer, fail
 from abc_plugins.tuning.engines.base import TunedEngine, engine_class, two_columns
 from abc_plugins.tuning.ensemble import EnsembleReport, WeightedEnsemble, build_ensemble
 from abc_plugins.tuning.objective import PARAMS, Objective, SurplusTrialError
-from abc_plugins.tuning.plan import ERROR, Run, Splitting, StudyPlan, check_run, check_stopping, make_plan
+from abc_plugins.tuning.plan import ERROR, Splitting, StudyPlan, StudyRun, check_run, check_stopping, make_plan
 from abc_plugins.tuning.progress import Progress
 from abc_plugins.tuning.result import TuneResult, fit_parameters
 from abc_plugins.tuning.space import change_space, default_space, draw
@@ -218,7 +218,7 @@ def _open(plan: StudyPlan, storage: Any, study_name: str | None, sampler: Any, p
 # ------------------------------------------------------------------------------------------------ the run
 
 
-def _run(study: Any, objective: Objective, run: Run, confirm: Callable[[Progress | None], None]) -> None:
+def _run(study: Any, objective: Objective, run: StudyRun, confirm: Callable[[Progress | None], None]) -> None:
     """Run the trials that are missing; after an interruption no trial is left as if it were running."""
     progress = Progress(run.n_trials, len(finished_trials(study))) if run.shows_progress else None
     callbacks = [*run.callbacks, *([progress] if progress else [])]
@@ -235,7 +235,7 @@ def _run(study: Any, objective: Objective, run: Run, confirm: Callable[[Progress
                 progress.close()
 
 
-def _run_missing(study: Any, objective: Objective, run: Run, callbacks: Sequence[Any]) -> None:
+def _run_missing(study: Any, objective: Objective, run: StudyRun, callbacks: Sequence[Any]) -> None:
     """Run trials until there are enough; wait for those of other processes, and repeat them if they die."""
     deadline = None if run.timeout is None else time.monotonic() + run.timeout
     enough, asked_to_stop = threading.Event(), threading.Event()

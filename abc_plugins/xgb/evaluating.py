@@ -19,7 +19,7 @@ Scored = tuple[DMatrix, str, Floats]
 """A matrix, its name and its scores of shape (n_classes, n_samples)."""
 
 
-class Metrics:
+class XGBoostMetrics:
     """The evaluation metrics of one training run.
 
     Parameters

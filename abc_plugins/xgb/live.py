@@ -22,7 +22,7 @@ from abc_plugins.core.runtime.checks import fail
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.scores import PairScores
 from abc_plugins.xgb.directional import DirectionalMaker, VectorRound
-from abc_plugins.xgb.evaluating import CustomMetric, Metrics, Scored, custom_metric_line
+from abc_plugins.xgb.evaluating import CustomMetric, Scored, XGBoostMetrics, custom_metric_line
 from abc_plugins.xgb.internals import exchange_boosters
 from abc_plugins.xgb.rounds import Round, RoundMaker
 from abc_plugins.xgb.settings import RoundSettings, check_params, has_several_classes
@@ -59,7 +59,7 @@ class LiveBooster(Booster):
         self._document: Document = read_model(start)
         self._attributes: dict[str, str] = start.attributes()
         self._rounds: list[StockRound] = []
-        self._metrics = Metrics(self._round_settings.metric_params, self._round_settings.n_classes)
+        self._metrics = XGBoostMetrics(self._round_settings.metric_params, self._round_settings.n_classes)
         self._workers = Workers(self._round_settings.n_threads)
         self._training: RoundMaker | DirectionalMaker | None = None
         self._evaluated: dict[int, _EvaluatedScores] = {}

@@ -12,7 +12,7 @@ from xgboost import DMatrix
 
 from abc_plugins.core.additions import LeafFinder, LibraryEngine, add_trees
 from abc_plugins.core.options import BoostOptions
-from abc_plugins.core.pair_rounds import Lots, PairRound, PairRounds
+from abc_plugins.core.pair_rounds import PairRound, PairRounds, TreeRange
 from abc_plugins.core.pairs import Pair, limit_leaves
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.schedule import BaseClassSchedule
@@ -63,8 +63,8 @@ class XGBoostPairs(LibraryEngine):
         pairs: Sequence[Pair],
         seen: AnyArray,
         round_index: int,
-        _after_each: Lots | None = None,
-        _in_order: Lots | None = None,
+        _after_each: TreeRange | None = None,
+        _in_order: TreeRange | None = None,
     ) -> None:
         """Grow a tree for each pair; those that may have as many leaves share a booster."""
         plus, minus = np.array(pairs).T

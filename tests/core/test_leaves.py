@@ -17,7 +17,7 @@ from abc_plugins.core.leaves import (
 from abc_plugins.core.renewal import LeafRenewal
 from abc_plugins.core.runtime.parallel import ROWS_PER_BLOCK, Workers
 from abc_plugins.core.schedule import CLASSIC
-from abc_plugins.core.scores import trial_rises
+from abc_plugins.core.scores import loss_rises
 
 RULES = LeafRules(factor=1.0, reg_lambda=0.0, clip=50.0, learning_rate=0.1)
 
@@ -120,7 +120,7 @@ def test_rises_of_trials(problem, base, n_threads):
     expected = (class_losses(after, labels, weights) - class_losses(scores, labels, weights)).sum()
     with Workers(n_threads) as workers:
         halves = np.stack([weights, 0.5 * weights])
-        rise, half = trial_rises(softmax(scores), labels, halves, leaf_ids.astype(np.uint16), update, workers)
+        rise, half = loss_rises(softmax(scores), labels, halves, leaf_ids.astype(np.uint16), update, workers)
     assert rise == pytest.approx(expected, rel=1e-12)
     assert half == pytest.approx(expected / 2, rel=1e-12)
 
@@ -131,7 +131,7 @@ def test_a_trial_of_wild_steps_never_looks_good():
     pairs = [(0, 2), (1, 2)]
     for values in ([[1e9], [1e9]], [[-1e9], [1e9]], [[-1e9], [-1e9]], [[UNLIMITED], [-5.0]]):
         update = make_update(pairs, pairs, np.array(values))
-        (rise,) = trial_rises(probabilities, labels, weights[None], leaf_ids, update, Workers(1))
+        (rise,) = loss_rises(probabilities, labels, weights[None], leaf_ids, update, Workers(1))
         assert 600 < rise < np.inf
 
 

@@ -20,7 +20,7 @@ RULES = LeafRules(factor=1.0, reg_lambda=0.1, clip=4.0, learning_rate=0.3)
 class SklearnEngine:
     """Grows each tree by a regression of z / h with weights h, whose gain is that of the Newton step."""
 
-    grows_in_lots = False
+    hands_over_trees = False
     can_probe = True
     value_type = np.float64
     n_leaves = 8

@@ -23,7 +23,7 @@ _SAMPLES_PER_CATEGORY = 32
 
 _TRIAL_ROUNDS = 50
 _LEAST_GAIN_SHARE = 0.58
-"""After the trial rounds sorting goes on if trees that sort have at least this share of the gain of categorical splits:
+"""After the first rounds sorting goes on if trees that sort have at least this share of the gain of categorical splits:
 more than half, since gains flatter what has more freedom."""
 
 _MANY_SAMPLES = 2048
