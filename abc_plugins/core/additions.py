@@ -1,4 +1,4 @@
-"""Leaves told from what trees add to the scores, where the library that grows them does not tell."""
+"""Leaves of samples, found from what trees add to their scores, for libraries that do not tell the leaves."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _BOUNDS_IN_TURN = 256  # bisection is faster for more
 class LeafFinder:
     """Tell the leaf of every sample from what a tree added to its score.
 
-    Leaves with (almost) the same value are one leaf to it, which is harmless: they are given the same new value.
+    Leaves with (almost) the same value count as one leaf, and are given the same new value.
 
     Parameters
     ----------
     leaf_values : array
-        What every leaf adds, shrinkage included. Of a tree whose leaves do not add the same to all of their samples:
-        what it adds to each sample, as if there were a leaf for each.
+        What every leaf adds, shrinkage included. If leaves do not add the same to all of their samples: what the tree
+        adds to each sample, as if each were a leaf.
 
     Attributes
     ----------
@@ -58,16 +58,16 @@ class LeafFinder:
 
     @cached_property
     def _narrow_bounds(self) -> AnyArray:
-        """Bounds in float32, twice as many of which are compared at a time; none may reach the value above it."""
+        """Bounds in float32, for vectorised comparisons; each is rounded to below the value above it."""
         narrow = self._bounds.astype(np.float32)
         return np.where(narrow < self.values[1:], narrow, self.values[:-1].astype(np.float32))
 
 
 @kernel
 def _find_leaves(additions, bounds, below, leaf_ids):
-    """Count the bounds below each value, bound by bound: a vectorised pass each beats bisection up to many leaves.
+    """Count the bounds below each value, bound by bound: vectorised, that is faster than bisection.
 
-    The counts are made in `below`, of as many bits as a value.
+    The counts are made in `below`, integers as wide as the values.
     """
     for start in range(0, additions.size, ROWS_PER_BLOCK):
         block = additions[start : start + ROWS_PER_BLOCK]
@@ -128,7 +128,7 @@ class LibraryEngine:
     Attributes
     ----------
     pairs : list of (plus, minus)
-        The trees grown last, losers of a search included.
+        The trees grown last, those of candidates that were not chosen included.
     """
 
     hands_over_trees = False
@@ -162,7 +162,7 @@ class LibraryEngine:
         return self._found.n_leaves
 
     def parts(self, scores: PairScores, n_parts: int) -> AnyArray:
-        """Parts by a hash of scores: bins are the library's own affair."""
+        """Parts by a hash of scores, as the bins of a library are not known."""
         return scores.parts(n_parts)
 
     def leaf_ids(self, trees: Iterable[int]) -> AnyArray:

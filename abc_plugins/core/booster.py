@@ -133,7 +133,7 @@ class Booster(CountsRounds):
         return trees
 
     def _to_trees(self, made: PairRound) -> FlatTrees:
-        """The trees of a round; of a single leaf of value 0 once the loss is gone."""
+        """The trees of a round; single leaves of value 0 once training has converged."""
         if made.update is not None:
             return self._grower.to_round(made.update)
         moved = [[plus] if minus == CLASSIC else [plus, minus] for plus, minus in made.pairs]

@@ -46,10 +46,10 @@ class BoostOptions:
         w: classic rounds, of one tree for each class, at the start. 10 for pairs, 0 for directional trees.
     base_choice : {"worst", "drawn"}, default="worst"
         Pairs only: which classes come first in a search, those with the largest training loss, or classes drawn in
-        proportion to a power of it. How far what is learnt can be trusted decides the power: every tenth round is a
-        probe, whose trees are grown without a fifth of the samples.
+        proportion to a power of it. The power is lower the less of what is learnt holds for held-out samples. To
+        measure that, every tenth round is a probe, whose trees are grown without a fifth of the samples.
     pair_samples_per_leaf : float, default=0
-        Pairs only: a tree of two classes has at most one leaf for so many samples of the two, by weight; 0 for no such
+        Pairs only: a tree of two classes has at most one leaf per this many samples of the two, by weight; 0 is no
         limit.
     leaf_reg_lambda : float, default=0.1
         Directional trees only: added to the sums of hessians that leaf vectors are made of.

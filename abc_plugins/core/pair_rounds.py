@@ -99,8 +99,8 @@ class PairRound:
         One for each tree of the round: the class that it raises and the one that it lowers, or CLASSIC. With two
         classes the one tree raises 1 and lowers 0.
     update : Update or None
-        Leaf values, and which of the trees that the engine grew last they belong to. None once the training loss is
-        zero up to rounding: then nothing is grown.
+        Leaf values, and which of the trees that the engine grew last they belong to. None once training has
+        converged: then nothing is grown.
     factor : float
         What the guard multiplied the step by: 1, or a half, a quarter and so on, or 0.
     has_own_values : bool
@@ -196,7 +196,7 @@ class PairRounds:
         return self.scores.take(proposed, self._engine.leaf_ids(proposed.tree), guard=self._guards)
 
     def _add_nothing(self, plan: RoundPlan) -> PairRound:
-        """Record a round that adds nothing: the training loss is zero up to rounding."""
+        """Record a round that adds nothing, as the training loss is zero up to rounding: training has converged."""
         if not self._has_converged:
             _logger.info(CONVERGED_MESSAGE, len(self.schedule.bases))
         self._has_converged = True

@@ -63,7 +63,7 @@ def limit_leaves(
         The classes of each tree.
     class_weights : array of shape (n_classes,)
     per_leaf : float
-        A tree of two classes has at most one leaf for so many samples of the two; 0 is no limit.
+        A tree of two classes has at most one leaf per this many samples of the two; 0 is no limit.
     num_leaves : int
     """
     max_leaves = np.full(plus.size, num_leaves, dtype=np.int64)

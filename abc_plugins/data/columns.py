@@ -112,7 +112,7 @@ def refuse_column(name: str, dtype: str, input_name: str) -> NoReturn:
 
 
 def warn_caller(message: str) -> None:
-    """Warn in the name of whoever called this package."""
+    """Warn with the line outside of this package that led to the call."""
     frame, level = inspect.currentframe(), 1
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__.partition(".")[0]:
         frame, level = frame.f_back, level + 1

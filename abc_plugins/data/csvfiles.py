@@ -36,7 +36,7 @@ _MOSTLY = 0.9
 """A column of text in which this share of the cells are numbers was meant to be numbers."""
 
 _MANY_NUMBERS = 32
-"""So many different numbers are hardly names of categories."""
+"""A column with this many different numbers is hardly one of categories."""
 
 
 @dataclass(frozen=True)

@@ -237,7 +237,7 @@ def export_classifier(model: Any, *, n_rounds: int | None = None) -> lgb.LGBMCla
     if labels.size < 3:
         fail("model", "one of 2 classes", "one of 3 classes or more: LGBMClassifier takes two for a single score")
     booster = export(model, n_rounds=n_rounds)
-    # A fit on as good as nothing sets all that the classifier knows of labels and features; the trees are replaced.
+    # A fit on a few rows sets all that the classifier knows of labels and features; the trees are replaced.
     options = {"n_estimators": 1, "min_child_samples": 1, "n_jobs": 1, "verbosity": -1}
     nothing = np.zeros((2 * labels.size, booster.num_feature()))
     classifier = lgb.LGBMClassifier(**options).fit(nothing, np.tile(labels, 2))

@@ -1,4 +1,4 @@
-"""Many rows through one tree after the other, by the kernels: what needs Numba."""
+"""Prediction of many rows by the kernels, which needs Numba."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ManyRows:
     Parameters
     ----------
     trees : FlatTrees
-        They have been checked.
+        Checked by `validation`.
     start_scores : array of shape (n_classes,)
         Scores before the first tree.
     workers : Workers

@@ -128,8 +128,9 @@ def tune(
         a weight. Where that is no better than the best trial alone, on folds that did not choose the weights, it is
         not used. 0 is no ensemble.
     confirm : int, default=3
-        Score the best so many trials and the defaults again, on as many folds drawn anew, and let these decide whether
-        the best one is better than the defaults. 0, or a `cv` that is no number, leaves that to the folds of the study.
+        Score this many of the best trials, and the defaults, again on fresh folds: as many as before, drawn with
+        another seed. These decide whether the best trial is better than the defaults. With 0, or if `cv` is not a
+        number, the folds of the study decide.
     callbacks : iterable of functions (study, trial), optional
         Called after every trial, as by Optuna; `study.stop()` in one of them ends the study there.
     sample_weight : array-like of shape (n_samples,), optional

@@ -36,7 +36,7 @@ class XGBoostPairs(LibraryEngine):
     Attributes
     ----------
     grown : GrownPairs
-        The trees grown last, losers of a search included.
+        The trees grown last, those of candidates that were not chosen included.
     """
 
     value_type = np.float32
@@ -96,7 +96,7 @@ class XGBoostPairs(LibraryEngine):
 
 @dataclass(frozen=True)
 class GrownPairs:
-    """The trees of a round, losers of a search included.
+    """The trees of a round, those of candidates that were not chosen included.
 
     Attributes
     ----------

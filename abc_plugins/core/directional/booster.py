@@ -107,7 +107,7 @@ class DirectionalBooster(CountsRounds):
         return trees
 
     def _to_trees(self, made: DirectionalRound) -> FlatTrees:
-        """The trees of a round; of a single leaf of value 0 once the loss is gone."""
+        """The trees of a round; single leaves of value 0 once training has converged."""
         classes: AnyArray = np.arange(self._data.n_classes, dtype=np.int32)
         classes = classes[:, None] if made.is_classic else np.tile(classes, (made.n_trees, 1))
         if not made.vectors:

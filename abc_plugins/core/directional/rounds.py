@@ -55,8 +55,8 @@ class DirectionalRound:
     Attributes
     ----------
     vectors : list of arrays of shape (n_leaves, n_classes)
-        Leaf vectors of the trees that the engine has grown, shrinkage included. Empty once the loss is gone: then
-        nothing is grown.
+        Leaf vectors of the trees that the engine has grown, shrinkage included. Empty once training has
+        converged: then nothing is grown.
     is_classic : bool
         Tree k changes class k alone.
     n_trees : int

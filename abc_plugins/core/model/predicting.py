@@ -160,7 +160,7 @@ def find_value_rows(X: Table, trees: FlatTrees, t: int, workers: Workers) -> Any
 
 
 def plan_rounds(trees: FlatTrees, first_round: int, last_round: int) -> BlockPlan:
-    """BlockPlan how blocks of rows go through the trees of rounds first_round..last_round - 1."""
+    """Plan how blocks of rows go through the trees of rounds first_round..last_round - 1."""
     nodes = Nodes(*map(trees.__getattribute__, Nodes._fields))
     return _make_plan(nodes, int(trees.round_start[first_round]), int(trees.round_start[last_round]))
 

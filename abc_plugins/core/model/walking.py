@@ -22,7 +22,7 @@ Nodes = namedtuple(
 
 @part_of_kernel
 def is_in_set(sets, first_word, x, missing_left):
-    """Whether a category goes left; what is no category's number is as good as missing."""
+    """Whether a category goes left; values that are no number of a category count as missing."""
     if not 0.0 <= x < 256.0:
         return missing_left
     category = np.int64(x)

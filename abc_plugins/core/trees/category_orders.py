@@ -21,13 +21,13 @@ _SORTED_SHARE = 0.5
 _SAMPLES_PER_CATEGORY = 32
 """A feature with fewer samples for each category, in the mean, is never sorted."""
 
-_TRIAL_ROUNDS = 50
+_FIRST_ROUNDS = 50
 _LEAST_GAIN_SHARE = 0.58
-"""After the first rounds sorting goes on if trees that sort have at least this share of the gain of categorical splits:
-more than half, since gains flatter what has more freedom."""
+"""After `_FIRST_ROUNDS` rounds sorting goes on if trees that sort have at least this share of the gain of categorical
+splits. That is more than half: sorted categories have more splits to choose from, and gain more on noise as well."""
 
 _MANY_SAMPLES = 2048
-"""With fewer it goes on in any case."""
+"""With fewer samples sorting goes on in any case."""
 
 _OF_CATEGORIES = 2**32 - 1
 """In place of a tree, for the draw of the features that are sorted."""
@@ -57,10 +57,10 @@ class CategoryOrders:
 
     def settle(self, model: TreeEnsemble) -> None:
         """Decide, once the model has the trees of enough rounds."""
-        if not self._in_trial or model.n_rounds < _TRIAL_ROUNDS:
+        if not self._in_trial or model.n_rounds < _FIRST_ROUNDS:
             return
         self._in_trial = False
-        natural, by_sums = self._mean_gains(model.flat().first_rounds(_TRIAL_ROUNDS))
+        natural, by_sums = self._mean_gains(model.flat().first_rounds(_FIRST_ROUNDS))
         if by_sums < _LEAST_GAIN_SHARE * (natural + by_sums):
             self._may_sort, self._sorts_any = np.zeros_like(self._may_sort), False
 

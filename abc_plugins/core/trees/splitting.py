@@ -21,7 +21,7 @@ _NOT_ALLOWED = -1.0
 """Score of a threshold that leaves a child too small."""
 
 MOST_LAMBDA = 1e150
-"""More, in units of the sums, is as good as infinite, and its square would overflow."""
+"""The largest L2 term, in units of the sums: with it gains are zero already, and the square of more would overflow."""
 
 UNLIMITED_DEPTH = 2**31
 

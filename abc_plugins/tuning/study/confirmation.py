@@ -1,7 +1,7 @@
 """The best trials and the defaults scored again, on folds that had no part in choosing them.
 
-The best of many trials is also the luckiest: on the folds of the study its gain is too large. Folds drawn anew do not
-know which trial was lucky.
+The best of many trials is in part the luckiest, so that its score on the folds of the study is too good. On fresh folds
+it is not chosen for its luck.
 """
 
 from __future__ import annotations
