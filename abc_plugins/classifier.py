@@ -161,7 +161,7 @@ class ABCBoostClassifier(FittedClassifier):
     train_loss_ : array of float, shape (n_rounds,)
         Total weighted log loss of the training data after each round.
     trees_grown_ : int
-        Distinct trees grown, trials of candidate base classes included.
+        Distinct trees grown, those of base classes that were not chosen included.
     guarded_rounds_ : int
         Number of rounds in which `guard` stepped in.
     evals_result_ : dict

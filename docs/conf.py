@@ -14,6 +14,7 @@ from sphinx_gallery.sorting import ExplicitOrder
 mpl.use("agg")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # examples are small, and builds run beside other work
 logging.getLogger("matplotlib").setLevel(logging.ERROR)
+logging.getLogger("abc_plugins").setLevel(logging.ERROR)  # that kernels are compiled, and where: not for readers
 warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
 
 project = "abc-plugins"

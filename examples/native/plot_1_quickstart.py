@@ -10,6 +10,7 @@ Fit a classifier, look at how it learnt, and keep it in a file.
 import tempfile
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 from sklearn.datasets import load_digits
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
@@ -17,7 +18,7 @@ from sklearn.model_selection import train_test_split
 from abc_plugins import ABCBoostClassifier, plot
 
 X, y = load_digits(return_X_y=True)
-X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.25, random_state=0, stratify=y)
+X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.25, random_state=0)
 
 # %%
 # Without arguments the classifier finds the number of rounds by early stopping on a tenth of the rows, and then trains
@@ -35,11 +36,9 @@ ax = plot.learning_curves(model)
 # %%
 # Which pixels do the trees look at?
 importances = model.feature_importances_.reshape(8, 8)
-ax.figure.clear()
-picture = ax.figure.add_subplot()
-picture.imshow(importances, cmap="Blues")
-picture.set(title="Share of the gain by pixel", xticks=[], yticks=[])
-ax.figure
+figure, ax = plt.subplots(figsize=(4, 4))
+ax.imshow(importances, cmap="Blues")
+ax.set(title="Share of the gain by pixel", xticks=[], yticks=[])
 
 # %%
 # A model is one file of numbers and JSON, without pickle.

@@ -43,3 +43,16 @@ def test_parameters_in_the_table_are_the_defaults():
     for name, shown in rows:
         allowed = {str(defaults.get(name)), str(given[name])}
         assert allowed & {shown.strip('`"'), f"{shown}.0"}, name
+
+
+def test_the_gains_by_number_of_classes_are_those_of_the_league():
+    league = (ROOT / "docs" / "head-to-head.md").read_text(encoding="utf-8")
+    table = league.partition("<!-- league: practice -->")[2].partition("<!-- /league -->")[0]
+    rows = re.findall(r"^\| \w+ \((\d+)\) *\|[^|]*/ ([\d.]+)[^|]*\|[^|]*/ ([\d.]+)", table, flags=re.MULTILINE)
+    assert len(rows) >= 10
+    few, many = [], []
+    for n_classes, ours, lightgbm in rows:
+        if min(float(ours), float(lightgbm)) >= 0.005:
+            (many if int(n_classes) >= 10 else few).append(round(100 * (1 - float(ours) / float(lightgbm))))
+    said = re.search(r"lower by (\d+) to (\d+)% on the sets with ten classes or more, and by (\d+) to (\d+)%", TEXT)
+    assert [int(number) for number in said.groups()] == [min(many), max(many), min(few), max(few)]
