@@ -11,6 +11,7 @@ from abc_plugins.core.bins.training_data import make_training_data
 from abc_plugins.core.boosters import make_booster
 from abc_plugins.core.directional.leaf_vectors import ProbabilityRows
 from abc_plugins.core.directional.schedule import DirectionSchedule, default_trees_per_round
+from abc_plugins.core.runtime.arrays import DERIVATIVE
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.settings import check_settings
 
@@ -78,11 +79,13 @@ def test_derivatives_are_those_of_the_loss_along_the_direction():
     with Workers(1) as workers:
         rows = ProbabilityRows(y, np.ones(n), np.full(K, 1 / K), 2, workers)
         rows.set_probabilities(p)
-        z, h = np.empty((1, n)), np.empty((1, n))
-        rows.derive(v[None], z, h)
+        z, h = np.empty((2, 5, n), dtype=DERIVATIVE)  # a group of four, and one that is left
+        rows.derive(np.array([v, -v, 2 * v, 0 * v, v]), z, h)
     up, at, down = (naive.sample_losses(np.log(p) + s * v, y) for s in (step, 0.0, -step))
-    np.testing.assert_allclose(z[0], -(up - down) / (2 * step), rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(h[0], (up - 2 * at + down) / step**2, rtol=1e-3, atol=1e-4)
+    slope, curvature = (down - up) / (2 * step), (up - 2 * at + down) / step**2
+    for t, factor in enumerate([1, -1, 2, 0, 1]):
+        np.testing.assert_allclose(z[t], factor * slope, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(h[t], factor**2 * curvature, rtol=1e-3, atol=4e-4)
 
 
 @pytest.mark.parametrize("shape", ["symmetric", "best-first"])

@@ -155,12 +155,13 @@ def fit(X, y, weights, K, thresholds, settings):
     for m, directions in enumerate(settings.directions):
         p_before, trees = softmax(F), []
         for k, v in enumerate(directions):
-            z, h = derivatives(p_before, y, v)
+            # In single precision, as the method has it: rounding may decide between splits of equal gain.
+            z, h = ((weights * part).astype(np.float32).astype(float) for part in derivatives(p_before, y, v))
             if settings.tree_shape == "symmetric":
-                splits = grow_symmetric(X, weights * z, weights * h, thresholds, settings)
+                splits = grow_symmetric(X, z, h, thresholds, settings)
                 leaf_of, n_leaves = (lambda X, splits=splits: leaf_numbers(X, splits)), 2 ** len(splits)
             else:
-                nodes = grow(X, weights * z, weights * h, weights, thresholds, settings)
+                nodes = grow(X, z, h, weights, thresholds, settings)
                 leaf_of, n_leaves = best_first_leaves(nodes)
             only = k if m < settings.warmup else None
             tree = Tree(leaf_of, leaf_vectors(softmax(F), y, weights, leaf_of(X), n_leaves, settings, only))

@@ -17,10 +17,10 @@ from typing import NamedTuple
 import numpy as np
 
 from abc_plugins.core.leaves import LeafRules
-from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
+from abc_plugins.core.runtime.arrays import DERIVATIVE, AnyArray, Floats, Integers
 from abc_plugins.core.runtime.jit import kernel, part_of_kernel, summing_kernel
 from abc_plugins.core.runtime.parallel import Workers
-from abc_plugins.core.runtime.vectors import LANES, add_newton_terms, moments, multiply_row, scale_row
+from abc_plugins.core.runtime.vectors import LANES, add_newton_terms, moments, multiply_row, scale_row, set_derivatives
 
 LEAST_PROBABILITY = 1e-290
 _UNLIKELY = 1e-100
@@ -69,6 +69,24 @@ class _Samples(NamedTuple):
     waiting: AnyArray
     growth: Floats
     leaves: AnyArray
+
+
+class _Along(NamedTuple):
+    """Directions of class space, and where the derivatives along them go.
+
+    Attributes
+    ----------
+    directions : array of shape (n_directions * width,)
+    across : array of shape (n_groups * width * LANES,)
+        The same in groups of `LANES` directions, whose entries of a class are side by side; those that fill no group
+        are left out.
+    z, h : arrays of DERIVATIVE, shape (n_directions, n_samples)
+    """
+
+    directions: Floats
+    across: Floats
+    z: AnyArray
+    h: AnyArray
 
 
 def softmax_rows(scores: Floats) -> Floats:
@@ -120,7 +138,7 @@ class ProbabilityRows:
         self._growth = np.ones((max_leaves, width))
         self._flat_growth = self._growth.reshape(-1)
         self._waiting: AnyArray = np.empty(0, dtype=np.uint16)
-        none = np.empty((0, labels.size))
+        none = np.empty((0, labels.size), dtype=DERIVATIVE)
         self._no_directions = np.empty((0, start.size)), none, none
         self._over_chunks(self._fill)
 
@@ -233,7 +251,7 @@ class ProbabilityRows:
         Parameters
         ----------
         directions : array of shape (n_directions, n_classes)
-        z, h : arrays of shape (n_directions, n_samples)
+        z, h : arrays of DERIVATIVE, shape (n_directions, n_samples)
             Filled in: minus the weighted gradient of the loss along each direction, and its weighted curvature.
 
         Returns
@@ -241,13 +259,16 @@ class ProbabilityRows:
         loss : float
             Total weighted log loss.
         """
-        padded = np.zeros((directions.shape[0], self._rows.shape[1]))
+        padded = np.zeros((directions.shape[0], self._width))
         padded[:, : self._n_classes] = directions
-        samples = self._flat_rows, self._labels, self._weights, self._waiting, self._flat_growth
+        groups = padded[: directions.shape[0] // LANES * LANES].reshape(-1, LANES, self._width)
+        along = _Along(padded.reshape(-1), groups.transpose(0, 2, 1).reshape(-1), z, h)
+        waiting = self._waiting
+        samples = _Samples(self._flat_rows, self._labels, self._weights, waiting, self._flat_growth, waiting)
         losses = np.empty(len(self._chunks))
 
         def derive_chunk(chunk: int, first: int, last: int) -> None:
-            losses[chunk] = _derive(*samples, padded.reshape(-1), z, h, first, last)
+            losses[chunk] = _derive(samples, along, self._width, first, last)
 
         self._over_chunks(derive_chunk)
         self._waiting = self._waiting[:0]
@@ -292,8 +313,7 @@ def _sum_leaves_of(samples, sums, width, first, last):
         scale = 1.0
         if waiting.size > 0:
             scale = 1.0 / multiply_row(rows, at, growth, width * waiting[i], width)
-        add_newton_terms(rows, at, scale, LEAST_PROBABILITY, weights[i], sums, of_leaf, width)
-        sums[of_leaf + labels[i]] += weights[i]
+        add_newton_terms(rows, at, scale, LEAST_PROBABILITY, labels[i], weights[i], sums, of_leaf, width)
 
 
 @summing_kernel
@@ -361,23 +381,23 @@ def _set_vectors(samples, chunk_bounds, chunk_sums, rules, only, values, growth)
 
 
 @kernel
-def _derive(rows, labels, weights, waiting, growth, directions, z, h, first, last):
+def _derive(samples, along, width, first, last):
     """Let the tree before act on the samples first..last - 1; their loss, and derivatives along the directions."""
-    # Arrays one by one: a named tuple handed over from Python takes 2 microseconds more, in every round.
-    samples = (rows, labels, weights, waiting, growth)
-    width = rows.size // max(labels.size, 1)
     if width == 4:
-        return _derive_rows(samples, directions, z, h, 4, first, last)
+        return _derive_rows(samples, along, 4, first, last)
     if width == 8:
-        return _derive_rows(samples, directions, z, h, 8, first, last)
+        return _derive_rows(samples, along, 8, first, last)
     if width == 12:
-        return _derive_rows(samples, directions, z, h, 12, first, last)
-    return _derive_rows(samples, directions, z, h, width, first, last)
+        return _derive_rows(samples, along, 12, first, last)
+    return _derive_rows(samples, along, width, first, last)
 
 
 @part_of_kernel
-def _derive_rows(samples, directions, z, h, width, first, last):
-    rows, labels, weights, waiting, growth = samples
+def _derive_rows(samples, along, width, first, last):
+    rows, labels, weights, waiting, growth, _ = samples
+    directions, across, z, h = along
+    n_across, n_samples = across.size // width, z.shape[1]
+    flat_z, flat_h = z.reshape(-1), h.reshape(-1)
     loss = 0.0
     likelihood = 1.0  # of samples of weight 1, since the last logarithm: one for many of them
     for i in range(first, last):
@@ -392,8 +412,12 @@ def _derive_rows(samples, directions, z, h, width, first, last):
                 likelihood = 1.0
         else:
             loss -= weight * np.log(p)
-        for t in range(z.shape[0]):
-            # In units of v - v[label], which loses no digits where the label is almost certain.
+        # In units of v - v[label], which loses no digits where the label is almost certain.
+        for t in range(0, n_across, LANES):
+            set_derivatives(
+                rows, at, across, width * t, label, weight, flat_z, flat_h, t * n_samples + i, n_samples, width
+            )
+        for t in range(n_across, z.shape[0]):
             mean, square = moments(rows, at, directions, width * t, directions[width * t + label], width)
             z[t, i] = -weight * mean
             h[t, i] = weight * max(square - mean * mean, 0.0)

@@ -26,7 +26,7 @@ from abc_plugins.core.directional.schedule import DirectionPlan, DirectionSchedu
 from abc_plugins.core.leaves import LeafRules
 from abc_plugins.core.losses import LEAST_DERIVATIVE
 from abc_plugins.core.rounds import CONVERGED_MESSAGE, GUARD_MESSAGE, MAX_HALVINGS
-from abc_plugins.core.runtime.arrays import AnyArray, Floats
+from abc_plugins.core.runtime.arrays import DERIVATIVE, AnyArray, Floats
 
 _logger = logging.getLogger("abc_plugins")
 
@@ -111,7 +111,7 @@ class DirectionalRounds:
         total_weight = float(rows.reduce(np.array([weights.sum()]))[0])
         self._converged_loss = LEAST_DERIVATIVE * schedule.n_classes * total_weight
         self._has_converged = False
-        self._z = self._h = np.empty((0, weights.size))
+        self._z = self._h = np.empty((0, weights.size), dtype=DERIVATIVE)
         self.prepare()
 
     def prepare(self) -> None:
@@ -121,7 +121,7 @@ class DirectionalRounds:
         self._plan = self.schedule.plan()
         directions = self._plan.candidates.reshape(-1, self.schedule.n_classes)
         if self._z.shape[0] != directions.shape[0]:
-            self._z = np.empty((directions.shape[0], self._weights.size))
+            self._z = np.empty((directions.shape[0], self._weights.size), dtype=DERIVATIVE)
             self._h = np.empty_like(self._z)
         self.loss = self.rows.derive(directions, self._z, self._h)
 

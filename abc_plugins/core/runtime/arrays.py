@@ -12,3 +12,6 @@ Integers = NDArray[np.int32]
 Bins = NDArray[np.uint8]
 Booleans = NDArray[np.bool_]
 AnyArray = NDArray[Any]
+
+DERIVATIVE = np.float32
+"""Type of derivatives along directions: histograms keep fewer digits of each, and memory is half of that of float64."""

@@ -29,9 +29,9 @@ def _constant(value: float) -> Any:
 
 def _spread(builder: Any, value: Any) -> Any:
     """A vector of one number."""
-    first = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), value, _INT32(0))
-    lanes = ir.Constant(ir.VectorType(_INT32, LANES), [0] * LANES)
-    return builder.shuffle_vector(first, ir.Constant(_VECTOR, ir.Undefined), lanes)
+    undefined = ir.Constant(ir.VectorType(value.type, LANES), ir.Undefined)
+    first = builder.insert_element(undefined, value, _INT32(0))
+    return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(_INT32, LANES), [0] * LANES))
 
 
 def _total(builder: Any, vector: Any) -> Any:
@@ -143,29 +143,39 @@ def add_newton_terms(
     at: Any,  # noqa: ARG001
     scale: Any,  # noqa: ARG001
     least: Any,  # noqa: ARG001
+    label: Any,  # noqa: ARG001
     weight: Any,  # noqa: ARG001
     sums: Any,
     sums_at: Any,  # noqa: ARG001
     width: Any,  # noqa: ARG001
 ) -> Any:
-    """Scale a row to p as `scale_row` does; subtract w p from a row of `sums`, and add w p (1 - p) to the next one."""
+    """Scale a row to p as `scale_row` does; add w (r - p) to a row of `sums`, and w p (1 - p) to the next one.
+
+    r is 1 for the label and 0 for other classes.
+    """
     number, index = types.float64, types.int64
-    signature = types.void(rows, index, number, number, number, sums, index, index)
+    signature = types.void(rows, index, number, number, index, number, sums, index, index)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         row = _Row(context, builder, signature.args[0], arguments[0], arguments[1])
-        width = arguments[7]
+        label, width = arguments[4], arguments[8]
         first, second = (
-            _Row(context, builder, signature.args[5], arguments[5], place)
-            for place in (arguments[6], builder.add(arguments[6], width))
+            _Row(context, builder, signature.args[6], arguments[6], place)
+            for place in (arguments[7], builder.add(arguments[7], width))
         )
-        scale, least, weight = (_spread(builder, number) for number in arguments[2:5])
+        scale, least, weight = (_spread(builder, arguments[i]) for i in (2, 3, 5))
+        indices = ir.VectorType(label.type, LANES)
+        labels = _spread(builder, label)
 
         def add(k: Any) -> None:
             p = _scaled(builder, row.load(k), scale, least)
             row.store(k, p)
             weighted = builder.fmul(weight, p)
-            first.store(k, builder.fsub(first.load(k), weighted))
+            # Not added to the sum afterwards: a vector that was just written to in part takes long to load.
+            classes = builder.add(_spread(builder, k), ir.Constant(indices, list(range(LANES))))
+            is_label = builder.icmp_signed("==", classes, labels)
+            residual = builder.fsub(builder.select(is_label, weight, _constant(0.0)), weighted)
+            first.store(k, builder.fadd(first.load(k), residual))
             curvature = builder.fmul(weighted, builder.fsub(_constant(1.0), p))
             second.store(k, builder.fadd(second.load(k), curvature))
 
@@ -197,5 +207,58 @@ def moments(typing_context: Any, rows: Any, at: Any, values: Any, values_at: Any
         _for_vectors(builder, arguments[5], add)
         results = [_total(builder, builder.load(total)) for total in totals]
         return context.make_tuple(builder, signature.return_type, results)
+
+    return signature, generate
+
+
+@intrinsic
+def set_derivatives(
+    typing_context: Any,  # noqa: ARG001
+    rows: Any,
+    at: Any,  # noqa: ARG001
+    values: Any,
+    values_at: Any,  # noqa: ARG001
+    label: Any,  # noqa: ARG001
+    weight: Any,  # noqa: ARG001
+    z: Any,
+    h: Any,
+    to: Any,  # noqa: ARG001
+    stride: Any,  # noqa: ARG001
+    width: Any,  # noqa: ARG001
+) -> Any:
+    """For a row p and `LANES` rows v write -w m and w (s - m**2), with m and s of `moments` and origins v[label].
+
+    The rows v lie across: their entries of a class are side by side in `values`, which needs no sums over the numbers
+    of a vector. The results go to the entries `to`, `to + stride`, ... of `z` and `h`, in float32.
+    """
+    number, index = types.float64, types.int64
+    signature = types.void(rows, index, values, index, index, number, z, h, index, index, index)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        row = _Row(context, builder, signature.args[0], arguments[0], arguments[1])
+        value = _Row(context, builder, signature.args[2], arguments[2], arguments[3])
+        label, weight, to, stride, width = (arguments[i] for i in (4, 5, 8, 9, 10))
+
+        def column(k: Any) -> Any:
+            return value.load(builder.mul(k, k.type(LANES)))
+
+        origin = column(label)
+        means, squares = (cgutils.alloca_once_value(builder, _constant(0.0)) for _ in range(2))
+        with cgutils.for_range(builder, width) as loop:
+            difference = builder.fsub(column(loop.index), origin)
+            first = builder.fmul(_spread(builder, row.load_one(loop.index)), difference)
+            builder.store(builder.fadd(builder.load(means), first), means)
+            builder.store(builder.fadd(builder.load(squares), builder.fmul(first, difference)), squares)
+        mean, weights = builder.load(means), _spread(builder, weight)
+        curvature = builder.fsub(builder.load(squares), builder.fmul(mean, mean))
+        curvature = builder.select(builder.fcmp_ordered(">", curvature, _constant(0.0)), curvature, _constant(0.0))
+        results = builder.fmul(weights, builder.fsub(_constant(0.0), mean)), builder.fmul(weights, curvature)
+        for kind, array, result in zip(signature.args[6:8], arguments[6:8], results, strict=True):
+            numbers = builder.fptrunc(result, ir.VectorType(ir.FloatType(), LANES))
+            data = context.make_array(kind)(context, builder, array).data
+            for lane in range(LANES):
+                place = builder.add(to, builder.mul(stride, stride.type(lane)))
+                builder.store(builder.extract_element(numbers, _INT32(lane)), builder.gep(data, [place]))
+        return context.get_dummy_value()
 
     return signature, generate

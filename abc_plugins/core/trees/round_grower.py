@@ -12,7 +12,7 @@ from abc_plugins.core.bins.training_data import TrainingData
 from abc_plugins.core.leaves import Update
 from abc_plugins.core.model.ensemble import LEAF, NO_SETS, NODE_DTYPES, SET_WORDS, THRESHOLD, FlatTrees
 from abc_plugins.core.pairs import Pair, limit_leaves
-from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats, Integers
+from abc_plugins.core.runtime.arrays import DERIVATIVE, AnyArray, Booleans, Floats, Integers
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.core.settings import MAX_DEPTH, Settings
@@ -115,7 +115,8 @@ class RoundGrower:
         """
         plus, minus = np.array(pairs, dtype=np.int64).T.copy()
         keys = [(low + 1, high + 1) for low, high in map(sorted, pairs)]  # the same for (k, b) and (b, k)
-        trees = self._make_trees(plus, minus, np.empty((0, 0)), np.empty((0, 0)), round_index, keys)
+        none = np.empty((0, 0), dtype=DERIVATIVE)
+        trees = self._make_trees(plus, minus, none, none, round_index, keys)
         self._grow(probabilities, trees, sample, after_each, in_order)
 
     def grow_along(

@@ -58,7 +58,7 @@ class RoundTrees(NamedTuple):
     ----------
     plus, minus : arrays of int64, shape (n_trees,)
         Class and base class; of no meaning for trees along directions.
-    z, h : arrays of float64, shape (n_trees, n_samples)
+    z, h : arrays of DERIVATIVE, shape (n_trees, n_samples)
         Derivatives along the direction of each tree; no rows for trees of a class and its base.
     usable : array of bool, shape (n_trees, n_split_features)
         Features to split on.
