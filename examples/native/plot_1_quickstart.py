@@ -38,7 +38,7 @@ ax = plot.learning_curves(model)
 importances = model.feature_importances_.reshape(8, 8)
 figure, ax = plt.subplots(figsize=(4, 4))
 ax.imshow(importances, cmap="Blues")
-ax.set(title="Share of the gain by pixel", xticks=[], yticks=[])
+_ = ax.set(title="Share of the gain by pixel", xticks=[], yticks=[])
 
 # %%
 # A model is one file of numbers and JSON, without pickle.
