@@ -104,8 +104,10 @@ MANY_ARGUMENTS = {
     "abc_plugins.xgb.dask.train": "xgboost.dask.train's",
     "abc_plugins.tuning.tuner.tune": "the parameters of a study",
     "abc_plugins.tuning.plan.make_plan": "those of `tune` that trials depend on",
+    "abc_plugins.core.runtime.vectors.add_newton_terms": "an intrinsic, which gets arrays and places one by one",
+    "abc_plugins.core.runtime.vectors.set_derivatives": "an intrinsic, which gets arrays and places one by one",
 }
-"""Function that users call -> whose arguments they are: users know them by name."""
+"""Function -> why it has many arguments: nearly always because users know them by name."""
 
 
 @pytest.mark.parametrize("module", FILES)
