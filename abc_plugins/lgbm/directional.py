@@ -15,7 +15,7 @@ from abc_plugins.core.directional.leaf_vectors import ProbabilityRows, softmax_r
 from abc_plugins.core.directional.rounds import DirectionalRounds
 from abc_plugins.core.leaves import LeafRules
 from abc_plugins.core.losses import scores_of_masses
-from abc_plugins.core.runtime.arrays import AnyArray, Floats
+from abc_plugins.core.runtime.arrays import AnyArray, Derivatives, Floats
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
@@ -65,13 +65,15 @@ class LightGBMEngine:
         """Change parameters of growth."""
         self._booster.reset_parameter(params)
 
-    def root_gains(self, z: Floats, h: Floats, round_index: int) -> Floats:
+    def root_gains(self, z: Derivatives, h: Derivatives, round_index: int) -> Floats:
         """Gains of roots; LightGBM cannot grow stumps in between, so that whole trees are grown for them."""
         self.grow(z, h, round_index)
         gains = [field(text, "split_gain").split(" ", 1)[0] for text in self.texts]
         return np.array([float(gain or 0.0) for gain in gains])
 
-    def grow(self, z: Floats, h: Floats, _round_index: int, in_order: Callable[[int, int], Any] | None = None) -> None:
+    def grow(
+        self, z: Derivatives, h: Derivatives, _round_index: int, in_order: Callable[[int, int], Any] | None = None
+    ) -> None:
         """Grow a tree for each direction."""
         self.texts, self.finders, self._additions = [], [], []
         for first in range(0, len(z), self._n_outputs):

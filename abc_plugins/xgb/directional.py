@@ -14,7 +14,7 @@ from abc_plugins.core.directional.leaf_vectors import ProbabilityRows, softmax_r
 from abc_plugins.core.directional.rounds import DirectionalRounds
 from abc_plugins.core.leaves import LeafRules
 from abc_plugins.core.options import BoostOptions
-from abc_plugins.core.runtime.arrays import AnyArray, Floats
+from abc_plugins.core.runtime.arrays import AnyArray, Derivatives, Floats
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.xgb.rounds import find_leaves, leaf_finder, with_values
@@ -41,13 +41,15 @@ class XGBoostEngine:
         self._grower = XGBoostGrower(matrix)
         self._additions: AnyArray = np.empty((0, 0), dtype=np.float32)
 
-    def root_gains(self, z: Floats, h: Floats, round_index: int) -> Floats:
+    def root_gains(self, z: Derivatives, h: Derivatives, round_index: int) -> Floats:
         """Gains of roots, from trees that are grown no further."""
         stumps = {**self.settings.tree_params, "max_depth": 1, "max_leaves": 2}
         grown = self._grow(z, h, round_index, stumps)
         return np.array([tree.root_gain() for (tree,) in grown.trees])
 
-    def grow(self, z: Floats, h: Floats, round_index: int, in_order: Callable[[int, int], Any] | None = None) -> None:
+    def grow(
+        self, z: Derivatives, h: Derivatives, round_index: int, in_order: Callable[[int, int], Any] | None = None
+    ) -> None:
         """Grow a tree for each direction."""
         self.grown = self._grow(z, h, round_index, self.settings.tree_params)
         self.finders = [leaf_finder(tree) for (tree,) in self.grown.trees]
@@ -59,7 +61,7 @@ class XGBoostEngine:
         """The leaf of every training sample, and the number of leaves; leaves of the same value are one."""
         return find_leaves(self.finders[tree], self._additions[tree]), 1 + int(self.finders[tree].group.max())
 
-    def _grow(self, z: Floats, h: Floats, round_index: int, params: dict[str, Any]) -> GrownTrees:
+    def _grow(self, z: Derivatives, h: Derivatives, round_index: int, params: dict[str, Any]) -> GrownTrees:
         def write(gradients: AnyArray, hessians: AnyArray) -> None:
             np.negative(z, out=gradients, casting="same_kind")
             hessians[:] = h

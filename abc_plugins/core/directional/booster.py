@@ -16,7 +16,7 @@ from abc_plugins.core.losses import starting_scores
 from abc_plugins.core.model.ensemble import FlatTrees, TreeEnsemble, single_leaf
 from abc_plugins.core.model.validation import ModelFormatError
 from abc_plugins.core.rounds import CountsRounds, draw_sample
-from abc_plugins.core.runtime.arrays import AnyArray, Floats
+from abc_plugins.core.runtime.arrays import AnyArray, Derivatives, Floats
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.settings import Settings
 from abc_plugins.core.trees.round_grower import RoundGrower
@@ -28,12 +28,14 @@ class _NativeEngine:
     def __init__(self, grower: RoundGrower, settings: Settings, n_samples: int) -> None:
         self._grower, self._settings, self._n_samples = grower, settings, n_samples
 
-    def root_gains(self, z: Floats, h: Floats, round_index: int) -> Floats:
+    def root_gains(self, z: Derivatives, h: Derivatives, round_index: int) -> Floats:
         """Gains of roots, from trees that are grown no further."""
         self._grower.grow_along(z, h, self._sample(round_index), round_index, stumps=True)
         return self._grower.root_gains(len(z))
 
-    def grow(self, z: Floats, h: Floats, round_index: int, in_order: Callable[[int, int], Any] | None = None) -> None:
+    def grow(
+        self, z: Derivatives, h: Derivatives, round_index: int, in_order: Callable[[int, int], Any] | None = None
+    ) -> None:
         """Grow a tree for each direction from the samples drawn for the round."""
         self._grower.grow_along(z, h, self._sample(round_index), round_index, in_order=in_order)
 

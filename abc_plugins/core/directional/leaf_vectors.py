@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abc_plugins.core.leaves import LeafRules
-from abc_plugins.core.runtime.arrays import DERIVATIVE, AnyArray, Floats, Integers
+from abc_plugins.core.runtime.arrays import DERIVATIVE, AnyArray, Derivatives, Floats, Integers
 from abc_plugins.core.runtime.jit import kernel, part_of_kernel, summing_kernel
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.runtime.vectors import LANES, add_newton_terms, moments, multiply_row, scale_row, set_derivatives
@@ -245,7 +245,7 @@ class ProbabilityRows:
         """Total weighted log loss."""
         return self.derive(*self._no_directions)
 
-    def derive(self, directions: Floats, z: Floats, h: Floats) -> float:
+    def derive(self, directions: Floats, z: Derivatives, h: Derivatives) -> float:
         """Derivatives along directions of class space.
 
         Parameters

@@ -26,7 +26,7 @@ from abc_plugins.core.directional.schedule import DirectionPlan, DirectionSchedu
 from abc_plugins.core.leaves import LeafRules
 from abc_plugins.core.losses import LEAST_DERIVATIVE
 from abc_plugins.core.rounds import CONVERGED_MESSAGE, GUARD_MESSAGE, MAX_HALVINGS
-from abc_plugins.core.runtime.arrays import DERIVATIVE, AnyArray, Floats
+from abc_plugins.core.runtime.arrays import DERIVATIVE, AnyArray, Derivatives, Floats
 
 _logger = logging.getLogger("abc_plugins")
 
@@ -34,10 +34,12 @@ _logger = logging.getLogger("abc_plugins")
 class DirectionEngine(Protocol):
     """Grows trees from derivatives along directions; the trees stay valid until the next ones are grown."""
 
-    def root_gains(self, z: Floats, h: Floats, round_index: int) -> Floats:
+    def root_gains(self, z: Derivatives, h: Derivatives, round_index: int) -> Floats:
         """How much the split of the root would gain along each direction, shape (n_directions,)."""
 
-    def grow(self, z: Floats, h: Floats, round_index: int, in_order: Callable[[int, int], Any] | None = None) -> None:
+    def grow(
+        self, z: Derivatives, h: Derivatives, round_index: int, in_order: Callable[[int, int], Any] | None = None
+    ) -> None:
         """Grow one tree for each row of `z` and `h`, shape (n_trees, n_samples).
 
         With `in_order`, call `in_order(first, last)` for the trees first..last - 1 once they are grown, all of them

@@ -15,3 +15,5 @@ AnyArray = NDArray[Any]
 
 DERIVATIVE = np.float32
 """Type of derivatives along directions: histograms keep fewer digits of each, and memory is half of that of float64."""
+
+Derivatives = NDArray[np.float32]

@@ -12,7 +12,7 @@ from abc_plugins.core.bins.training_data import TrainingData
 from abc_plugins.core.leaves import Update
 from abc_plugins.core.model.ensemble import LEAF, NO_SETS, NODE_DTYPES, SET_WORDS, THRESHOLD, FlatTrees
 from abc_plugins.core.pairs import Pair, limit_leaves
-from abc_plugins.core.runtime.arrays import DERIVATIVE, AnyArray, Booleans, Floats, Integers
+from abc_plugins.core.runtime.arrays import DERIVATIVE, AnyArray, Booleans, Derivatives, Floats, Integers
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.core.settings import MAX_DEPTH, Settings
@@ -121,8 +121,8 @@ class RoundGrower:
 
     def grow_along(
         self,
-        z: Floats,
-        h: Floats,
+        z: Derivatives,
+        h: Derivatives,
         sample: AnyArray,
         round_index: int,
         *,
@@ -165,7 +165,13 @@ class RoundGrower:
         return self.leaf_ids[t], (int(self._n_nodes[t]) + 1) // 2
 
     def _make_trees(
-        self, plus: AnyArray, minus: AnyArray, z: Floats, h: Floats, round_index: int, keys: Sequence[tuple[int, ...]]
+        self,
+        plus: AnyArray,
+        minus: AnyArray,
+        z: Derivatives,
+        h: Derivatives,
+        round_index: int,
+        keys: Sequence[tuple[int, ...]],
     ) -> RoundTrees:
         n_trees = len(keys)
         self._reserve(n_trees)

@@ -8,7 +8,7 @@ import numpy as np
 
 from abc_plugins.core.bins.columns import Columns
 from abc_plugins.core.bins.lists import SpareCodes, make_spare_codes
-from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats, Integers
+from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Derivatives, Floats, Integers
 from abc_plugins.core.runtime.jit import kernel
 from abc_plugins.core.trees.categories import CategoryOrder, make_category_order
 from abc_plugins.core.trees.feature_choice import FeatureChoice
@@ -78,8 +78,8 @@ class RoundTrees(NamedTuple):
 
     plus: AnyArray
     minus: AnyArray
-    z: Floats
-    h: Floats
+    z: Derivatives
+    h: Derivatives
     usable: Booleans
     sorts: Booleans
     places: AnyArray
