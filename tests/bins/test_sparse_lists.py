@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from abc_plugins import ABCBoostClassifier
 from abc_plugins.core.bins.lists import LISTED, make_spare_codes, spread_codes
 from abc_plugins.core.bins.training_data import make_training_data
 from abc_plugins.core.runtime.parallel import Workers
@@ -134,3 +135,34 @@ def test_row_blocks(monkeypatch):
     assert len(blocks) == 6
     np.testing.assert_array_equal(np.concatenate([values for _, values in blocks]), X[:, used])
     assert [rows.start for rows, _ in blocks] == list(range(0, N, 70))
+
+
+def test_features_of_two_bins_are_bits_if_there_are_many_samples(monkeypatch):
+    random = np.random.default_rng(3)
+    X = (random.random((N - 3, 6)) < [0.5, 0.1, 0.9, 0.5, 0.5, 0.5]).astype(float)  # no multiple of 8
+    X[:, 3] = random.normal(size=len(X))
+    X[:, 4] = np.where(X[:, 4] > 0, 5.0, np.nan)  # one bin, and that of missing values
+    X[:9, 5] = np.nan  # two bins, and that of missing values
+    labels, weights = np.zeros(len(X), dtype=np.int32), np.ones(len(X))
+    with Workers(1) as workers:
+        dense = make_training_data(X, labels, weights, 2, 255, workers)
+        monkeypatch.setattr("abc_plugins.core.bins.lists._ROWS_WORTH_BITS", 100)
+        packed = make_training_data(X, labels, weights, 2, 255, workers)
+    np.testing.assert_array_equal(packed.columns.lists.row_of, [-2, -3, -4, 0, -5, 1])
+    assert packed.columns.codes.shape == (2, len(X))
+    assert dense.columns.lists.row_of.size == 0
+    check_same(dense, packed)
+
+
+@pytest.mark.parametrize("shape", ["symmetric", "best-first"])
+def test_bits_make_no_difference_to_trees(monkeypatch, shape):
+    random = np.random.default_rng(4)
+    X = (random.random((N, 8)) < 0.4).astype(float)
+    X[:, 7] = random.normal(size=N)
+    y = (X[:, 0] + 2 * X[:, 1] + (X[:, 7] > 0)).astype(int)
+    models = []
+    for worth_bits in (2**15, 100):
+        monkeypatch.setattr("abc_plugins.core.bins.lists._ROWS_WORTH_BITS", worth_bits)
+        model = ABCBoostClassifier(n_estimators=6, tree_shape=shape, subsample=0.8, random_state=0).fit(X, y)
+        models.append(model.predict_proba(X))
+    np.testing.assert_array_equal(*models)

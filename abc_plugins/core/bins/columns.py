@@ -2,7 +2,7 @@
 
 Copies in two layouts, one byte and about two bytes per value (and another byte where features are joined, see `joint`):
 
-* *codes*, feature by feature, for sending the samples of a node left or right;
+* *codes*, feature by feature, for sending the samples of a node left or right (see `lists` for those of two bins);
 * *entries*, sample by sample, for histograms. An entry is the number of the histogram cell that the sample adds to.
 
 Where most samples share one bin of a feature (zeros, one-hot columns), that *default* bin has neither entries nor a
@@ -21,7 +21,7 @@ import numpy as np
 
 from abc_plugins.core.bins.binning import FeatureBins
 from abc_plugins.core.bins.joint import JointColumns, make_joint, no_joint
-from abc_plugins.core.bins.lists import LISTED, CodeLists, no_lists, with_entries
+from abc_plugins.core.bins.lists import LISTED, CodeLists, no_lists, pack_bits, with_entries
 from abc_plugins.core.runtime.arrays import AnyArray, Bins, Booleans, Integers
 from abc_plugins.core.runtime.jit import kernel, part_of_kernel
 
@@ -47,7 +47,7 @@ class Columns(NamedTuple):
     Attributes
     ----------
     codes : array of uint8, shape (n_split_features, n_samples)
-        Bin of every value; bin number n_bins is the one of missing values. Without the features that are listed.
+        Bin of every value; bin number n_bins is the one of missing values. Without the features that are in `lists`.
     entries : array of uint16
         Cell numbers within their group: group after group, within a group sample after sample.
     row_start : array of int64, shape (n_groups, n_samples + 1) or (n_groups, 0)
@@ -144,7 +144,9 @@ def make_columns(features: Sequence[FeatureBins], bins: Bins, is_categorical: Bo
     """Lay out binned features, shape (n_features, n_samples); by default none is categorical."""
     kept = varying(features)
     codes = bins if kept.size == len(features) else np.ascontiguousarray(bins[kept])
-    return lay_out(features, kept, codes, no_lists(), [], is_categorical)
+    columns = lay_out(features, kept, codes, no_lists(), [], is_categorical)
+    codes, bits = pack_bits(codes, columns.n_bins + columns.has_missing)
+    return columns._replace(codes=codes, lists=bits)
 
 
 def varying(features: Sequence[FeatureBins]) -> Integers:

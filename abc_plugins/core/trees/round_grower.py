@@ -415,7 +415,7 @@ def _lots(n_trees: int, n_teams: int, n_samples: int) -> list[tuple[int, int]]:
 
 def _histogram_bytes(columns: Columns) -> int:
     """Memory for histograms: for sparse data no more than a few times that of the samples."""
-    if columns.lists.row_of.size == 0:
+    if columns.lists.start.size == 1:  # no lists
         return _HISTOGRAM_BYTES
     return min(_HISTOGRAM_BYTES, max(_SPARSE_HISTOGRAM_BYTES, 2 * columns.lists.n_bytes))
 
