@@ -51,8 +51,9 @@ class BoostOptions:
     pair_samples_per_leaf : float, default=0
         Pairs only: a tree of two classes has at most one leaf per this many samples of the two, by weight; 0 is no
         limit.
-    leaf_reg_lambda : float, default=0.1
-        Directional trees only: added to the sums of hessians that leaf vectors are made of.
+    leaf_reg_lambda : float or None, default=None
+        Directional trees only: added to the sums of hessians that leaf vectors are made of. None is 0.1 on LightGBM and
+        1 on XGBoost.
     leaf_clip : float or None, default=4
         Largest leaf value before shrinkage, None for no limit; `max_delta_step` has precedence where it is given.
     leaf_values : {"paper", "sequential"}, default="paper"
@@ -71,7 +72,7 @@ class BoostOptions:
     warmup: int | None = None
     base_choice: str = "worst"
     pair_samples_per_leaf: float = 0.0
-    leaf_reg_lambda: float = 0.1
+    leaf_reg_lambda: float | None = None
     leaf_clip: float | None = LEAF_CLIP
     leaf_values: str = "paper"
     guard: bool = True
@@ -88,7 +89,8 @@ class BoostOptions:
             check_integer("trees_per_round", self.trees_per_round, minimum=1, maximum=MAX_TREES_PER_ROUND)
         check_choice("base_choice", self.base_choice, BASE_CHOICES)
         check_real("pair_samples_per_leaf", self.pair_samples_per_leaf, minimum=0.0)
-        check_real("leaf_reg_lambda", self.leaf_reg_lambda, minimum=0.0)
+        if self.leaf_reg_lambda is not None:
+            check_real("leaf_reg_lambda", self.leaf_reg_lambda, minimum=0.0)
         if self.leaf_clip is not None:
             check_real("leaf_clip", self.leaf_clip, above=0.0, allowed="a number larger than 0, or None for no clip")
         check_choice("leaf_values", self.leaf_values, LEAF_VALUES)

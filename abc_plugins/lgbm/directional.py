@@ -34,6 +34,9 @@ from abc_plugins.lgbm.text import NO_TREE, TaggedTree, TreeText, field, is_stump
 from abc_plugins.lgbm.text import with_leaf_vectors as copies_of
 from abc_plugins.lgbm.trainer import Run, TrainedModel
 
+_LEAF_REG_LAMBDA = 0.1
+"""As of the native booster; 1 is better on some data and worse on as many."""
+
 
 class LightGBMEngine:
     """Grows trees along directions in a private booster on the user's Datasets; a `DirectionEngine`.
@@ -243,6 +246,7 @@ class DirectionalRun(Run):
     def _rules(self) -> LeafRules:
         n_classes, rules = self.params.n_classes, self.params.leaf_rules(self.booster.params)
         leaf_lambda = self.params.options.leaf_reg_lambda
+        leaf_lambda = _LEAF_REG_LAMBDA if leaf_lambda is None else leaf_lambda
         return LeafRules((n_classes - 1) / n_classes, leaf_lambda, rules.clip, rules.learning_rate)
 
     @property

@@ -22,6 +22,9 @@ from abc_plugins.xgb.settings import RoundSettings
 from abc_plugins.xgb.stock import StockRound
 from abc_plugins.xgb.xgboost_grower import GrownTrees, XGBoostGrower
 
+_LEAF_REG_LAMBDA = 1.0
+"""XGBoost's own lambda. Its leaves may have one sample, and 0.1 costs 3% of the log loss."""
+
 
 class XGBoostEngine:
     """Grows trees along directions on one matrix; a `DirectionEngine`.
@@ -168,7 +171,9 @@ class DirectionalMaker:
     def _rules(self, settings: RoundSettings) -> LeafRules:
         n_classes, rules = settings.n_classes, settings.leaf_rules
         factor = (n_classes - 1) / n_classes
-        return LeafRules(factor, self._options.leaf_reg_lambda, rules.clip, rules.learning_rate)
+        leaf_lambda = self._options.leaf_reg_lambda
+        leaf_lambda = _LEAF_REG_LAMBDA if leaf_lambda is None else leaf_lambda
+        return LeafRules(factor, leaf_lambda, rules.clip, rules.learning_rate)
 
     @property
     def scores(self) -> Floats:

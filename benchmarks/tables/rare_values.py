@@ -54,7 +54,8 @@ def run_cell(cell: Cell) -> Cell:
     X, y, train, test = read(cell["data"], cell["seed"])
     settings = {"n_estimators": 200} if cell["data"] == "mnist" else {}
     model = ABCBoostClassifier(n_jobs=1, random_state=cell["seed"], **settings).fit(X.iloc[train], y[train])
-    proba = model.predict_proba(X.iloc[test])
+    proba = np.zeros((len(test), int(y.max()) + 1))  # a rare class may be in no training row
+    proba[:, model.classes_] = model.predict_proba(X.iloc[test])
     loss = float(log_loss(y[test], proba, labels=np.arange(proba.shape[1])))
     error = float((proba.argmax(axis=1) != y[test]).mean())
     found = {"columns": count_concerned(X.iloc[train]), "log_loss": loss, "error": error}

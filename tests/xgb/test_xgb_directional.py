@@ -143,6 +143,14 @@ def test_min_child_weight_is_the_users_where_it_is_given():
     assert abc_xgb.train(PARAMS | {"min_child_weight": 1.0}, matrix, 3).get_dump() != ours
 
 
+def test_leaf_vectors_have_xgboosts_own_lambda():
+    X, y = make_data(40)
+    matrix = xgboost.DMatrix(X, y, nthread=1)
+    ours = abc_xgb.train(PARAMS, matrix, 3).get_dump()
+    assert abc_xgb.train(PARAMS, matrix, 3, leaf_reg_lambda=1.0).get_dump() == ours
+    assert abc_xgb.train(PARAMS, matrix, 3, leaf_reg_lambda=0.1).get_dump() != ours
+
+
 def test_classic_rounds_of_sequential_leaves_are_clipped(data):
     matrix, _ = data
     params = PARAMS | {"eta": 1.0}
