@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from abc_plugins.data.tables import Features
 
 EXAMPLES = """examples:
+  abc-plugins predict model.abc test.csv
   abc-plugins predict model.abc test.csv --out labels.csv
   abc-plugins predict model.abc test.parquet --id row --label --proba --out result.parquet
 """
@@ -25,7 +26,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "data", metavar="DATA", help="CSV or Parquet file; columns that the model does not know are left out"
     )
-    parser.add_argument("--out", required=True, metavar="FILE", help="CSV (also .gz) or Parquet file to write")
+    parser.add_argument("--out", metavar="FILE", help="CSV (also .gz) or Parquet file to write; without it, print CSV")
     parser.add_argument("--label", action="store_true", help="write the label (the default without --proba)")
     parser.add_argument("--proba", action="store_true", help="write a column of probabilities for every class")
     parser.add_argument(
@@ -40,7 +41,8 @@ def run(options: argparse.Namespace) -> None:
     from abc_plugins.classifier import ABCBoostClassifier
     from abc_plugins.data.tablewriting import open_writer
 
-    check_output(options.out, options.force, options.model, options.data)
+    if options.out is not None:
+        check_output(options.out, options.force, options.model, options.data)
     model = ABCBoostClassifier.load_model(options.model)
     n_rows = 0
     with open_writer(options.out) as write:
@@ -51,7 +53,8 @@ def run(options: argparse.Namespace) -> None:
                 raise ValueError(f"--id {repeated[0]} is the name of a column of predictions; rename it in the data.")
             write({**ids, **columns})
             n_rows += features.values.shape[0]
-    print(f"{options.out}: {n_rows} rows")
+    if options.out is not None:
+        print(f"{options.out}: {n_rows} rows")
 
 
 def read_rows(

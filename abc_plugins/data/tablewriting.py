@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
@@ -33,14 +34,19 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, AnyArray]) -
 
 
 @contextmanager
-def open_writer(path: str | os.PathLike[str]) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+def open_writer(path: str | os.PathLike[str] | None) -> Iterator[Callable[[Mapping[str, Any]], None]]:
     """Open a Parquet file if the path ends with .parquet or .pq, else a CSV file, which .gz compresses.
+
+    None is CSV to the standard output.
 
     Yields
     ------
     write : function
         Writes columns, some rows at a time; the names are those of the first ones. The file is there once all is done.
     """
+    if path is None:
+        yield _CsvRows(csv.writer(sys.stdout, lineterminator="\n")).write
+        return
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix in (".bz2", ".xz", ".zst"):

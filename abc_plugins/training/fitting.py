@@ -91,6 +91,7 @@ class Fit:
         stoppers = [] if self.stopping.patience is None else [early_stopping(self.stopping.patience)]
         binned = self._bin(data, workers)
         settings = settle(binned, self.settings, self.given.n_samples)
+        warn_of_unused_leaves(self.classifier.num_leaves, settings)
         booster = self._make_booster(data, binned, settings, workers, self.resumption is not None)
         run = train(
             booster,
@@ -177,6 +178,15 @@ class Fit:
     def _bin(self, data: FitData, workers: Workers) -> TrainingData:
         """Bin the rows; how finely depends on the number of all rows, so that a second training has the same bins."""
         return data.binned(self.settings.max_bins or default_max_bins(self.given.n_samples), workers)
+
+
+def warn_of_unused_leaves(num_leaves: int | None, settings: Settings) -> None:
+    """Warn, in the name of who called the fit, of a number of leaves that symmetric trees do not have."""
+    if num_leaves is not None and settings.tree_shape == "symmetric":
+        warn_caller(
+            f"num_leaves={num_leaves} has no effect: the trees are symmetric, with max_depth={settings.max_depth} levels "
+            'of splits. Trees with so many leaves are grown with tree_shape="best-first".'
+        )
 
 
 def warn_without_splits(run: TrainingRun, data: TrainingData, settings: Settings) -> None:

@@ -1,5 +1,7 @@
 """Parameters: what is refused, and the defaults."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -102,6 +104,18 @@ def test_symmetric_trees_are_of_one_method(data, default_method):
         return
     with pytest.raises(ValueError, match='tree_shape must be "auto" or "best-first" with method=\'abcrobustlogit\''):
         quick(tree_shape="symmetric").fit(data.X, data.y)
+
+
+def test_a_number_of_leaves_that_symmetric_trees_do_not_have_is_told(data, default_method):
+    if default_method != "directional":
+        pytest.skip("only directional trees are symmetric")
+    X, y = data.X, data.y
+    with pytest.warns(UserWarning, match=r"num_leaves=31 has no effect.*max_depth=3 levels") as found:
+        ABCBoostClassifier(n_estimators=2, tree_shape="symmetric", max_depth=3, num_leaves=31).fit(X, y)
+    assert len(found) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ABCBoostClassifier(n_estimators=2, tree_shape="best-first", num_leaves=31).fit(X, y)
 
 
 def test_every_parameter_has_a_test_out_of_range():

@@ -35,6 +35,8 @@ def test_fit_predict_is_the_same_as_in_python(
     heading, *labels = (files / "out.csv").read_text().splitlines()
     assert heading == "prediction"
     assert labels == expected.predict(X[1::2]).tolist()
+    outcome = run("predict", model, files / "test.csv")
+    assert (outcome.code, outcome.out) == (0, (files / "out.csv").read_text().replace("\r", ""))
 
     assert run("predict", model, files / "test.csv", "--out", files / "out.parquet", "--proba").code == 0
     table = parquet.read_table(files / "out.parquet")

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import shap
+from sklearn.exceptions import NotFittedError
 
 import abc_plugins
 from abc_plugins import ABCBoostClassifier
@@ -28,6 +29,13 @@ def test_contributions_add_up_to_the_scores(case):
     assert values.shape == (40, 5, case.model.n_classes_)
     total = values.sum(axis=1) + explainer.expected_value
     np.testing.assert_allclose(total, raw_scores(case.model, case.X[rows]), rtol=0, atol=1e-6)
+
+
+def test_what_cannot_be_explained_is_named():
+    with pytest.raises(NotFittedError, match="not fitted"):
+        abc_plugins.explain(ABCBoostClassifier())
+    with pytest.raises(TypeError, match=r"models of the adapters .*shap.TreeExplainer"):
+        abc_plugins.explain("a file")
 
 
 def goes_left(tree, node, x):
@@ -111,7 +119,7 @@ def test_wrong_sums_are_noticed(small):
         explainer.shap_values(small.table[:3])
 
 
-@pytest.mark.parametrize("model", [None, "model.abc", ABCBoostClassifier()])
+@pytest.mark.parametrize("model", [None, "model.abc"])
 def test_what_is_no_model_is_refused(model):
     with pytest.raises(TypeError, match="model must be a fitted ABCBoostClassifier or a TreeEnsemble"):
         abc_plugins.explain(model)

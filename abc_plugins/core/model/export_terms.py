@@ -16,9 +16,16 @@ from abc_plugins.core.schedule import CLASSIC
 
 def ensemble_of(model: object) -> TreeEnsemble:
     """The trees of a fitted classifier, or of what is an ensemble itself."""
+    if hasattr(model, "get_params") and not isinstance(model, type):
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(model)
     ensemble = model if isinstance(model, TreeEnsemble) else getattr(model, "model_", None)
     if not isinstance(ensemble, TreeEnsemble):
-        fail("model", model, "a fitted ABCBoostClassifier or a TreeEnsemble", TypeError)
+        allowed = (
+            "a fitted ABCBoostClassifier or a TreeEnsemble; models of the adapters are of LightGBM or XGBoost, whose"
+        )
+        fail("model", model, f"{allowed} own tools (shap.TreeExplainer, converters) take them", TypeError)
     return ensemble
 
 
