@@ -184,8 +184,8 @@ def warn_of_unused_leaves(num_leaves: int | None, settings: Settings) -> None:
     """Warn, in the name of who called the fit, of a number of leaves that symmetric trees do not have."""
     if num_leaves is not None and settings.tree_shape == "symmetric":
         warn_caller(
-            f"num_leaves={num_leaves} has no effect: the trees are symmetric, with max_depth={settings.max_depth} levels "
-            'of splits. Trees with so many leaves are grown with tree_shape="best-first".'
+            f"num_leaves={num_leaves} has no effect: the trees are symmetric, with max_depth={settings.max_depth} "
+            'levels of splits. Trees with so many leaves are grown with tree_shape="best-first".'
         )
 
 
