@@ -18,6 +18,8 @@ from abc_plugins.xgb.stock import base_classes
 
 OWN_PARAMETERS = BoostOptions.names()
 
+_TWO_CLASSES = 2
+
 
 class ABCEstimator:
     """The schedule's parameters, on top of an estimator of XGBoost."""
@@ -75,8 +77,6 @@ class ABCEstimator:
     @contextmanager
     def _abc_training(self) -> Iterator[None]:
         """Let XGBoost's `fit` find ABC-Boost among the callbacks."""
-        if callable(self.objective):
-            fail("objective", self.objective, "the name of an objective: ABC-Boost is one itself", TypeError)
         named = {name: value for name, value in self.get_xgb_params().items() if value is not None}
         abc = ABCBoost(**{name: getattr(self, name) for name in OWN_PARAMETERS}).for_params(named)
         given = self.callbacks
@@ -119,8 +119,11 @@ leaf_values, guard
     """
 
     def _fit(self, fit: Callable[..., Any], arguments: dict[str, Any]) -> ABCXGBClassifier:
-        X = arguments["X"]
-        check_fit_arguments(X, arguments["y"], arguments["sample_weight"])
+        X, y = arguments["X"], arguments["y"]
+        table = X.to_frame() if hasattr(X, "to_frame") else X  # a Series is a column to XGBoost
+        check_fit_arguments(table, y, arguments["sample_weight"])
+        if callable(self.objective) and len(np.unique(y)) > _TWO_CLASSES:
+            fail("objective", self.objective, "the name of an objective for more than two classes", TypeError)
         if not getattr(getattr(X, "dtype", None), "isnative", True):  # XGBoost would read the bytes the wrong way round
             fail("X", X.dtype, "in the byte order of this machine; use X.astype(X.dtype.newbyteorder('='))")
         super()._fit(fit, arguments)

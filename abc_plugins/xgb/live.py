@@ -112,7 +112,7 @@ class LiveBooster(Booster):
     def update(self, dtrain: DMatrix, iteration: int, fobj: Any = None) -> None:
         """Add one round."""
         if fobj is not None:
-            fail("obj", fobj, "None: ABC-Boost is the objective", TypeError)
+            fail("obj", fobj, "None: ABC-Boost is the objective for more than two classes", TypeError)
         self._last = self._maker(dtrain).make(self._round_settings, iteration)
         self._rounds.append(self._last.to_stock())
         if len(self._rounds) == 1 and not self._start.num_boosted_rounds():

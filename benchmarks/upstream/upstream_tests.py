@@ -75,6 +75,8 @@ def run(library: str, mode: str, checkout: Path, tests: Sequence[str], options: 
             "-q",
             "--tb=short",
         ]
+        # Names of tests are relative to this folder, so that those that failed are found again.
+        command += ["--rootdir", str(checkout)]
         command += ["-n", "1", "--max-worker-restart", "50", *options, f"@{listed}"]
         subprocess.run(command, cwd=checkout, env=environment, check=False, stdout=sys.stderr)
         return json.loads(report.read_text())
@@ -84,7 +86,7 @@ def judge(adapter: Outcomes, stock: Outcomes, reasons: Mapping[str, str]) -> Ver
     """Sort the tests that train a multi-class model and pass with the library itself."""
     verdict = Verdict([], {}, {})
     for test, found in adapter.items():
-        alone = stock.get(test, found)
+        alone = stock[test] if found["outcome"] == "failed" else found
         if alone["outcome"] != "passed" or not (found["multiclass"] or alone["multiclass"]):
             continue
         reason = next((text for pattern, text in reasons.items() if re.search(pattern, test)), None)

@@ -130,6 +130,35 @@ def test_two_classes_are_left_to_xgboost(data):
     assert np.array_equal(model.predict_proba(X), stock.predict_proba(X))
 
 
+def test_an_objective_of_ones_own_for_two_classes_is_left_to_xgboost(data):
+    X, y = data
+    calls = []
+
+    def logistic(labels, margins):
+        calls.append(labels.size)
+        p = 1 / (1 + np.exp(-margins))
+        return p - labels, p * (1 - p)
+
+    model = ABCXGBClassifier(objective=logistic, n_estimators=5, n_jobs=1).fit(X, y > 0)
+    stock = xgboost.XGBClassifier(objective=logistic, n_estimators=5, n_jobs=1).fit(X, y > 0)
+    assert calls == [y.size] * 10
+    assert np.array_equal(model.predict_proba(X), stock.predict_proba(X))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_series_is_a_table_of_one_column(data, n_classes):
+    X, y = data
+    pandas = pytest.importorskip("pandas")
+    column, labels = pandas.Series(X[:, 0], name="a"), np.minimum(y, n_classes - 1)
+    model = ABCXGBClassifier(**SMALL).fit(column, labels, eval_set=[(column, labels)], verbose=False)
+    assert np.array_equal(
+        model.predict_proba(column), ABCXGBClassifier(**SMALL).fit(X[:, :1], labels).predict_proba(X[:, :1])
+    )
+    assert model.get_booster().feature_names == ["a"]
+    with pytest.raises(ValueError, match="Expected 2D array for X, got 1D array"):
+        ABCXGBClassifier(**SMALL).fit(X[:, 0], labels)
+
+
 def test_contributions_explain_the_margins(data):
     X, y = data
     model = ABCXGBClassifier(**SMALL).fit(X, y)
@@ -142,7 +171,7 @@ def test_bad_parameters_are_named(data):
     X, y = data
     with pytest.raises(ValueError, match="gap must be a whole number of at least 0; got -2"):
         ABCXGBClassifier(method="abcrobustlogit", gap=-2).fit(X, y)
-    with pytest.raises(TypeError, match="objective must be the name of an objective"):
+    with pytest.raises(TypeError, match="objective must be the name of an objective for more than two classes"):
         ABCXGBClassifier(objective=lambda _labels, margins: (margins, margins)).fit(X, y)
     with pytest.raises(ValueError, match="booster must be 'gbtree'"):
         ABCXGBClassifier(booster="dart").fit(X, y)
