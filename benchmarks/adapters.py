@@ -3,6 +3,7 @@
     python benchmarks/adapters.py cost --data FOLDER       CPU time of a round, as a ratio to stock, on letter
     python benchmarks/adapters.py letter --data FOLDER     test errors over five splits of letter into halves
     python benchmarks/adapters.py covtype --data FOLDER    test errors on Covertype, one split
+    python benchmarks/adapters.py exports --data FOLDER    prediction time and file size at stock's log loss
 
 Every command takes --engine, prints a table and writes JSON with versions (--json FILE). Everything runs on one
 thread. Costs are CPU times, stock and ABC interleaved, best of several repeats. A run of letter or covtype that was
@@ -17,167 +18,21 @@ import os
 import platform
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from common import print_records
+from engines.libraries import ENGINES, Engine, log_loss
+from engines.schedules import DIRECTIONAL, EXHAUSTIVE, S1, S1_SEQUENTIAL, S2, S2_SEQUENTIAL, SINGLE_TREES, STOCK
+from sklearn.model_selection import train_test_split
 
-NUM_LEAVES = 20
-LEARNING_RATE = 0.1
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """A setting of the adapter; None for all is the stock library."""
-
-    name: str
-    search: int | str | None = None
-    gap: int | None = None
-    warmup: int | None = None
-    leaf_values: str = "paper"
-
-    @property
-    def is_stock(self) -> bool:
-        """Whether this is the library itself."""
-        return self.search is None
-
-    def options(self) -> dict[str, Any]:
-        """Arguments of the adapter's `train`."""
-        return {"method": "abcrobustlogit", **{name: value for name, value in asdict(self).items() if name != "name"}}
-
-
-STOCK = Schedule("stock")
-S1 = Schedule("s=1 g=0 w=0", 1, 0, 0)
-S2 = Schedule("s=2 g=10 w=10", 2, 10, 10)
-EXHAUSTIVE = Schedule("s=all g=0 w=0", "all", 0, 0)
-S1_SEQUENTIAL = Schedule("s=1 g=0 w=0 sequential", 1, 0, 0, "sequential")
-S2_SEQUENTIAL = Schedule("s=2 g=10 w=10 sequential", 2, 10, 10, "sequential")
-CLASSIC_ROUNDS = Schedule("classic rounds only", 1, 0, 10**6)
-
-
-class Engine(Protocol):
-    """One library: how its data are made, and how it trains with a schedule."""
-
-    package: str
-    extra: tuple[Schedule, ...]
-
-    def data(self, X: np.ndarray, y: np.ndarray) -> Any:
-        """Bin the data once, outside of any timing."""
-
-    def train(self, data: Any, n_classes: int, rounds: int, schedule: Schedule, clip: float | None) -> Any:
-        """Train a stock model or one with an adaptive base class."""
-
-    def test_errors(
-        self, data: Any, n_classes: int, rounds: int, schedule: Schedule, clip: float, X: np.ndarray, y: np.ndarray
-    ) -> int:
-        """Train, and count wrong predictions of the test samples."""
-
-
-class LightGBM:
-    """lightgbm.train and abc_plugins.lgbm.train; `clip` is max_delta_step."""
-
-    package = "lightgbm"
-    extra = ()
-
-    def data(self, X: np.ndarray, y: np.ndarray) -> Any:
-        """Construct a Dataset."""
-        import lightgbm as lgb
-
-        return lgb.Dataset(X, y, params={"verbosity": -1}).construct()
-
-    def train(
-        self, data: Any, n_classes: int, rounds: int, schedule: Schedule, clip: float | None, **evaluation: Any
-    ) -> Any:
-        """Train; `evaluation` are further arguments of both `train` functions."""
-        import lightgbm as lgb
-
-        import abc_plugins.lgbm as abc_lgbm
-
-        params = {
-            "objective": "multiclass",
-            "num_class": n_classes,
-            "num_leaves": NUM_LEAVES,
-            "learning_rate": LEARNING_RATE,
-            "max_delta_step": clip or 0.0,
-            "num_threads": 1,
-            "verbosity": -1,
-            "metric": "multi_error",
-        }
-        if schedule.is_stock:
-            return lgb.train(params, data, rounds, **evaluation)
-        return abc_lgbm.train(params, data, rounds, **schedule.options(), **evaluation)
-
-    def test_errors(
-        self, data: Any, n_classes: int, rounds: int, schedule: Schedule, clip: float, X: np.ndarray, y: np.ndarray
-    ) -> int:
-        """Count wrong predictions, as the validation metric of the last round: binned, which is faster."""
-        import lightgbm as lgb
-
-        evals: dict[str, Any] = {}
-        self.train(
-            data,
-            n_classes,
-            rounds,
-            schedule,
-            clip,
-            valid_sets=[lgb.Dataset(X, y, reference=data)],
-            callbacks=[lgb.record_evaluation(evals)],
-        )
-        return round(evals["valid_0"]["multi_error"][-1] * y.size)
-
-
-class XGBoost:
-    """xgboost.train and abc_plugins.xgb.train; `clip` is max_delta_step.
-
-    No L2 penalty and next to no minimum of a child's weight, as in the paper. Stock XGBoost 3.2 takes 2 p (1 - p) as
-    its hessian, and so half a Newton step: classic rounds with p (1 - p) stand beside it.
-    """
-
-    package = "xgboost"
-    extra = (CLASSIC_ROUNDS,)
-
-    def data(self, X: np.ndarray, y: np.ndarray) -> Any:
-        """Construct a QuantileDMatrix."""
-        import xgboost
-
-        return xgboost.QuantileDMatrix(X, y, nthread=1)
-
-    def train(self, data: Any, n_classes: int, rounds: int, schedule: Schedule, clip: float | None) -> Any:
-        """Train."""
-        import xgboost
-
-        import abc_plugins.xgb as abc_xgb
-
-        params = {
-            "objective": "multi:softprob",
-            "num_class": n_classes,
-            "grow_policy": "lossguide",
-            "max_leaves": NUM_LEAVES,
-            "max_depth": 0,
-            "learning_rate": LEARNING_RATE,
-            "reg_lambda": 0.0,
-            "min_child_weight": 1e-3,
-            "max_delta_step": clip or 0.0,
-            "nthread": 1,
-        }
-        if schedule.is_stock:
-            return xgboost.train(params, data, rounds)
-        return abc_xgb.train(params, data, rounds, **schedule.options())
-
-    def test_errors(
-        self, data: Any, n_classes: int, rounds: int, schedule: Schedule, clip: float, X: np.ndarray, y: np.ndarray
-    ) -> int:
-        """Train, predict and count wrong predictions."""
-        model = self.train(data, n_classes, rounds, schedule, clip)
-        return int((model.inplace_predict(X).argmax(axis=1) != y).sum())
-
-
-ENGINES: dict[str, Callable[[], Engine]] = {"lightgbm": LightGBM, "xgboost": XGBoost}
+EXPORTED = {"letter": 100, "leaf99": 40, "made-up, K=200": 30}
+"""Data sets of `exports`, and the rounds of stock."""
 
 
 def load(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray, pd.DataFrame]:
@@ -187,7 +42,9 @@ def load(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray, pd.DataFrame]
     return columns.to_numpy(np.float64), table["target"].astype("category").cat.codes.to_numpy(), table
 
 
-def cost(engine: Engine, folder: Path, rounds: int, repeats: int) -> list[dict[str, Any]]:
+def cost(
+    engine: Engine, folder: Path, rounds: int, repeats: int, only: Sequence[str] | None = None
+) -> list[dict[str, Any]]:
     """CPU time of a round on letter, as a ratio to as many rounds of stock with the same leaf clip.
 
     An exhaustive search does a tenth of the rounds: it takes as long then as all others.
@@ -195,7 +52,10 @@ def cost(engine: Engine, folder: Path, rounds: int, repeats: int) -> list[dict[s
     X, y, _ = load(folder, "letter")
     data = engine.data(X[:10000], y[:10000])
     few = max(rounds // 10, 10)
-    runs = [(s, rounds) for s in (STOCK, S1, S2, S1_SEQUENTIAL, S2_SEQUENTIAL)] + [(STOCK, few), (EXHAUSTIVE, few)]
+    runs = [(s, rounds) for s in (STOCK, DIRECTIONAL, S1, S2, S1_SEQUENTIAL, S2_SEQUENTIAL)]
+    runs = [
+        (s, n) for s, n in [*runs, (STOCK, few), (EXHAUSTIVE, few)] if only is None or s.name in (STOCK.name, *only)
+    ]
     for schedule, _ in runs:
         engine.train(data, 26, 2, schedule, 4.0)  # compile and warm up
     best = dict.fromkeys(runs, float("inf"))
@@ -211,9 +71,52 @@ def cost(engine: Engine, folder: Path, rounds: int, repeats: int) -> list[dict[s
             "rounds": n_rounds,
             "ms a round": 1e3 * seconds,
             "ratio to stock": seconds / best[STOCK, n_rounds],
+            "ms a tree": 1e3 * seconds / schedule.count_trees(26),
+            "per tree": seconds / schedule.count_trees(26) / (best[STOCK, n_rounds] / 26),
         }
         for (schedule, n_rounds), seconds in best.items()
     ]
+
+
+def exports(engine: Engine, folder: Path, repeats: int) -> list[dict[str, Any]]:
+    """Models of the same log loss: stock's of its best round, and the first directional ones that have it.
+
+    Times are processor times of 2,000 rows; models are read from their files by the library itself.
+    """
+    rows: list[dict[str, Any]] = []
+    for name, rounds in EXPORTED.items():
+        X, y = _made_up(200) if name.startswith("made-up") else load(folder, name)[:2]
+        parts = train_test_split(X, y, test_size=0.3, random_state=0, stratify=y)
+        train, valid = (parts[0], parts[2]), (parts[1], parts[3])
+        n_classes, target, of_stock = int(y.max()) + 1, None, {}
+        many = np.resize(valid[0], (2000, X.shape[1]))
+        for schedule in (STOCK, DIRECTIONAL, SINGLE_TREES):
+            most = rounds * n_classes // schedule.count_trees(n_classes)
+            file, losses = engine.grow(train, valid, n_classes, most, schedule, target)
+            predict, n_trees = engine.load(file)
+            seconds = min(_cpu_seconds(predict, many) for _ in range(repeats))
+            row = {"data": name, "K": n_classes, "model": schedule.name, "rounds": int(np.argmin(losses)) + 1}
+            row |= {"trees in the file": n_trees, "log loss": log_loss(predict(valid[0]), valid[1])}
+            row |= {"2,000 rows, s": seconds, "MB": len(file) / 1e6}
+            of_stock = of_stock or row
+            row |= {"time, of stock": seconds / of_stock["2,000 rows, s"], "size, of stock": row["MB"] / of_stock["MB"]}
+            rows.append(row)
+            print(row, flush=True)
+            target = min(losses) if target is None else target
+    return rows
+
+
+def _made_up(n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """40 samples of every class around a centre of its own in 20 features."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(n_classes), 40)
+    return 1.5 * rng.normal(size=(n_classes, 20))[y] + rng.normal(size=(y.size, 20)), y
+
+
+def _cpu_seconds(predict: Callable[[np.ndarray], np.ndarray], X: np.ndarray) -> float:
+    begin = time.process_time()
+    predict(X)
+    return time.process_time() - begin
 
 
 class Cells:
@@ -299,11 +202,12 @@ def _standard_error(values: Any) -> float:
 def main() -> None:
     """Run one command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["cost", "letter", "covtype"])
+    parser.add_argument("command", choices=["cost", "letter", "covtype", "exports"])
     parser.add_argument("--engine", choices=sorted(ENGINES), default="lightgbm")
     parser.add_argument("--data", type=Path, default=os.environ.get("ABC_PLUGINS_DATA"), help="folder of the data sets")
     parser.add_argument("--rounds", type=int, help="default: 100 for cost, else 200")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--only", nargs="+", help="settings of cost beside stock; default: all")
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--clips", type=float, nargs="+", default=[4.0, 50.0], help="leaf clips of the error tables")
     parser.add_argument("--json", type=Path)
@@ -312,9 +216,11 @@ def main() -> None:
         parser.error("--data or ABC_PLUGINS_DATA must name the folder of the data sets")
     engine = ENGINES[arguments.engine]()
     folder = Path(arguments.data)
-    cells = Cells(None if arguments.command == "cost" else arguments.json)
+    cells = Cells(arguments.json if arguments.command in ("letter", "covtype") else None)
     if arguments.command == "cost":
-        rows = cost(engine, folder, arguments.rounds or 100, arguments.repeats)
+        rows = cost(engine, folder, arguments.rounds or 100, arguments.repeats, arguments.only)
+    elif arguments.command == "exports":
+        rows = exports(engine, folder, arguments.repeats)
     elif arguments.command == "letter":
         rows = letter(engine, folder, arguments.rounds or 200, arguments.splits, arguments.clips, cells)
     else:

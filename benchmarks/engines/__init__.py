@@ -1,0 +1,1 @@
+"""Stock LightGBM and XGBoost beside the adapters, for `adapters.py`."""
