@@ -33,7 +33,10 @@ def check_features(path: Path, names: Sequence[str], columns: Sequence[str]) -> 
     lacking = [name for name in columns if name not in names]
     if lacking:
         shown = ", ".join(lacking[:5]) + (", ..." if len(lacking) > 5 else "")
-        raise ValueError(f"{path} lacks {len(lacking)} columns that the model needs: {shown}.")
+        close = difflib.get_close_matches(lacking[0], [name for name in names if name not in columns], n=1)
+        hint = f" Is {lacking[0]!r} what the file calls {close[0]!r}?" if close else ""
+        what = "a column that the model needs" if len(lacking) == 1 else f"{len(lacking)} columns that the model needs"
+        raise ValueError(f"{path} lacks {what}: {shown}.{hint}")
     if not columns:
         raise ValueError(f"{path} has no columns left for features.")
 

@@ -185,7 +185,7 @@ def warn_of_unused_leaves(num_leaves: int | None, settings: Settings) -> None:
     if num_leaves is not None and settings.tree_shape == "symmetric":
         warn_caller(
             f"num_leaves={num_leaves} has no effect: the trees are symmetric, with max_depth={settings.max_depth} "
-            'levels of splits. Trees with so many leaves are grown with tree_shape="best-first".'
+            'levels of splits. It is of trees that are grown with tree_shape="best-first".'
         )
 
 

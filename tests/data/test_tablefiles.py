@@ -139,7 +139,7 @@ class TestCsv:
             ("a,b\n1,2\n", {"target": "z"}, r"target 'z' is not a column of .*; its columns are a, b\.$"),
             ("a,b\n1,2\n", {"weight": "w"}, "weight 'w' is not a column of"),
             ("a,b\n1,2\n", {"drop": ["w"]}, "drop 'w' is not a column of"),
-            ("a,b\n1,2\n", {"columns": ["a", "c"]}, r"data\.csv lacks 1 columns that the model needs: c\."),
+            ("a,b\n1,2\n", {"columns": ["a", "c"]}, r"data\.csv lacks a column that the model needs: c\."),
             ("y\n2\n", {"target": "y"}, r"data\.csv has no columns left for features"),
             ("a,y\n1,u\n2,\n", {"target": "y"}, r"target 'y' of .*data\.csv is empty in row 2"),
         ],

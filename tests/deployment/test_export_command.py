@@ -102,7 +102,7 @@ def test_wrong_usage_is_refused(model_file, tmp_path, capsys, monkeypatch, argum
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("colour\nred\n", "check.csv lacks 1 columns that the model needs: size"),
+        ("colour\nred\n", "check.csv lacks a column that the model needs: size"),
         ("colour,size\nred,large\n", "Column 'size' of check.csv"),
         ("colour,size\nred,1,2\n", "check.csv is not a valid CSV file"),
         ("colour,size\n", "check.csv has no rows"),

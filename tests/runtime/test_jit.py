@@ -110,5 +110,5 @@ def test_all_kernels_are_compiled_ahead():
 def test_the_message_says_what_is_compiled_and_where_it_is_kept(tmp_path):
     assert "about half a minute" in jit.compile_message(False, tmp_path)
     assert f"kept in {tmp_path}" in jit.compile_message(False, tmp_path)
-    assert "were not needed before, which takes some seconds" in jit.compile_message(True, tmp_path)
+    assert "were not needed before, which takes up to half a minute" in jit.compile_message(True, tmp_path)
     assert "in every process, as there is no folder" in jit.compile_message(False, None)

@@ -16,7 +16,7 @@ from abc_plugins.core.schedule import CLASSIC
 
 def ensemble_of(model: object) -> TreeEnsemble:
     """The trees of a fitted classifier, or of what is an ensemble itself."""
-    if hasattr(model, "get_params") and not isinstance(model, type):
+    if any(one.__name__ == "ABCBoostClassifier" for one in type(model).__mro__):
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(model)

@@ -76,10 +76,10 @@ def kernel_of(part: Kernel) -> Kernel:
 def compile_message(has_some: bool, folder: Path | None) -> str:
     """What to tell before the first kernel is compiled; `has_some`: the cache has had others."""
     what = (
-        "Compiling kernels that were not needed before, which takes some seconds"
+        "Compiling kernels that were not needed before, which takes up to half a minute"
         if has_some
         else "Compiling the kernels that are needed first, which takes about half a minute; other kinds of trees, data "
-        "and predictions take some seconds more when they come up"
+        "and predictions take some more when they come up"
     )
     where = (
         f"They are kept in {folder}; `abc-plugins compile` compiles all of them ahead."
