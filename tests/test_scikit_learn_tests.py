@@ -43,7 +43,6 @@ FAILURES = {
     "test_categorical_spec_no_categories": "is_categorical_ is an array of False if there are no categories, not None",
     "test_categorical_bad_encoding_errors": _MORE_LEVELS,
     "test_dataframe_categorical_errors": _MORE_LEVELS,
-    "test_warm_start_yields_identical_results": "a warm start draws new directions",
     "test_X_val_in_fit": "a validation share is drawn with another seed",
 }
 """Test -> why ours does not pass it."""

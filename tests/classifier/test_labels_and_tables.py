@@ -145,9 +145,9 @@ def test_strings_that_are_amounts_are_warned_about(make_data):
     data = make_data(3, 60)
     table = pandas.DataFrame({"a": data.X[:, 0].astype(str), "zip": (np.arange(60) + 10000).astype(str)})
     with pytest.warns(UserWarning, match="Column a of X has strings that are all numbers, such as") as caught:
-        quick().fit(table, data.y)
+        quick(num_leaves=None).fit(table, data.y)
     assert len(caught) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert quick(categorical_features=["a", "zip"]).fit(table, data.y).is_categorical_.all()
-        assert not quick().fit(table.astype(float), data.y).is_categorical_.any()
+        assert quick(num_leaves=None, categorical_features=["a", "zip"]).fit(table, data.y).is_categorical_.all()
+        assert not quick(num_leaves=None).fit(table.astype(float), data.y).is_categorical_.any()

@@ -7,6 +7,7 @@ import onnx
 import onnxruntime
 import pandas as pd
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from abc_plugins import ABCBoostClassifier
 from abc_plugins.core.model.ensemble import LEAF, TreeEnsemble, pair_tree, single_leaf
@@ -188,7 +189,9 @@ def test_wrong_arguments_are_refused(small, options, error, message):
         export(small.model, **options)
 
 
-@pytest.mark.parametrize("model", [None, "model.abc", ABCBoostClassifier(), object()])
+@pytest.mark.parametrize("model", [None, "model.abc", object()])
 def test_what_is_no_model_is_refused(model):
     with pytest.raises(TypeError, match="model must be a fitted ABCBoostClassifier or a TreeEnsemble"):
         export(model)
+    with pytest.raises(NotFittedError, match="not fitted"):
+        export(ABCBoostClassifier())

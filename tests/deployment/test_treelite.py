@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import treelite
+from sklearn.exceptions import NotFittedError
 
 from abc_plugins import ABCBoostClassifier
 from abc_plugins.core.model.ensemble import TreeEnsemble, single_leaf
@@ -65,10 +66,12 @@ def test_labels_of_any_kind():
     np.testing.assert_allclose(predict(export(model), X), model.predict_proba(X), rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("model", [None, "model.abc", ABCBoostClassifier(), object()])
+@pytest.mark.parametrize("model", [None, "model.abc", object()])
 def test_what_is_no_model_is_refused(model):
     with pytest.raises(TypeError, match="model must be a fitted ABCBoostClassifier or a TreeEnsemble"):
         export(model)
+    with pytest.raises(NotFittedError, match="not fitted"):
+        export(ABCBoostClassifier())
 
 
 def test_wrong_arguments_are_refused(small):

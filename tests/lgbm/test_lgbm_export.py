@@ -3,6 +3,7 @@
 import lightgbm as lgb
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 import abc_plugins.lgbm as abc_lgbm
 from abc_plugins import ABCBoostClassifier
@@ -200,7 +201,7 @@ def test_large_exports_warn_with_the_slot_count(monkeypatch):
 
 
 def test_wrong_models_are_refused():
-    with pytest.raises(TypeError, match="model must be a fitted ABCBoostClassifier or a TreeEnsemble"):
+    with pytest.raises(NotFittedError, match="not fitted"):
         export(ABCBoostClassifier())
     with pytest.raises(ValueError, match="n_rounds must be a whole number from 1 to 4"):
         export(hand_made_ensemble(), n_rounds=5)

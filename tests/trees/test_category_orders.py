@@ -16,7 +16,7 @@ N = 3000
 
 @pytest.fixture
 def short_trial(monkeypatch):
-    monkeypatch.setattr(category_orders, "_TRIAL_ROUNDS", 8)
+    monkeypatch.setattr(category_orders, "_FIRST_ROUNDS", 8)
 
 
 def draw(is_natural, seed=0):
@@ -81,6 +81,6 @@ def test_the_gains_of_both_kinds_of_trees(monkeypatch):
             for f in range(2):
                 counts[int(sorts[f]), f] += 1
                 expected[int(sorts[f]), f] += tree.gain[tree.feature == f].sum()
-    monkeypatch.setattr(category_orders, "_TRIAL_ROUNDS", 6)
+    monkeypatch.setattr(category_orders, "_FIRST_ROUNDS", 6)
     found = orders._mean_gains(model.model_.flat())
     np.testing.assert_allclose(found, (expected / counts).sum(axis=1))

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from abc_plugins import ABCBoostClassifier
 from abc_plugins.core.model.ensemble import LEAF, TreeEnsemble, pair_tree
@@ -274,7 +275,7 @@ def test_directional_trees_are_written_once_by_default(native):
 
 
 def test_what_is_no_model_is_refused(native):
-    with pytest.raises(TypeError, match="model must be a fitted ABCBoostClassifier or a TreeEnsemble"):
+    with pytest.raises(NotFittedError, match="not fitted"):
         export(ABCBoostClassifier())
     with pytest.raises(ValueError, match="n_rounds must be a whole number from 1 to 12; got 13"):
         export(native[0], n_rounds=13)
