@@ -29,7 +29,7 @@ from abc_plugins.lgbm.internals import (
 )
 from abc_plugins.lgbm.lightgbm_grower import ScoredSet, tree_sums
 from abc_plugins.lgbm.metrics import Evaluated
-from abc_plugins.lgbm.params import DEFAULT_LEAVES, TrainingParams
+from abc_plugins.lgbm.params import DEFAULT_LEAVES, TrainingParams, main_names
 from abc_plugins.lgbm.text import NO_TREE, TaggedTree, TreeText, field, is_stump, leaf_values, read_model
 from abc_plugins.lgbm.text import with_leaf_vectors as copies_of
 from abc_plugins.lgbm.trainer import Run, TrainedModel
@@ -129,16 +129,9 @@ class LightGBMEngine:
 
 def _private_booster(params: TrainingParams, booster: lgb.Booster, n_outputs: int) -> lgb.Booster:
     """Make the booster that grows the trees; its scores start at 0, whatever those of the Datasets start at."""
-    grower = params.directional_grower(n_outputs)
     train_set, valid_sets = booster.train_set, list(zip(booster.valid_sets, booster.name_valid_sets, strict=True))
-    try:
-        return _booster_of(grower, train_set, valid_sets, training_name(booster))
-    except lgb.basic.LightGBMError:
-        if "min_data_in_leaf" in params.given:
-            raise
-        # The Dataset was binned before, and has dropped features that leaves of LightGBM's default size cannot use.
-        smaller = {name: value for name, value in grower.items() if name != "min_data_in_leaf"}
-        return _booster_of(smaller, train_set, valid_sets, training_name(booster))
+    grower = params.directional_grower(n_outputs, main_names(train_set.params))
+    return _booster_of(grower, train_set, valid_sets, training_name(booster))
 
 
 def _booster_of(

@@ -267,12 +267,13 @@ def _stops(rounds: Sequence[Sequence[TaggedTree]], n_classes: int, layout: str, 
     """Rounds that are to end with an iteration; in the compact layout those that do so by themselves, and the last."""
     if layout == "rounds":
         return list(range(1, len(rounds) + 1)) or [0]
-    n_trees = np.zeros(n_classes + 1, dtype=np.int64)
+    n_trees = [0] * (n_classes + 1)
     stops = {len(rounds), *wanted}
     for m, trees in enumerate(rounds, start=1):
         for tree in trees:
-            n_trees[[tree.plus, tree.minus]] += 1  # minus is -1 for a tree of one class: the last place
-        if n_trees[:-1].min() == n_trees[:-1].max():
+            n_trees[tree.plus] += 1
+            n_trees[tree.minus] += 1  # -1 for a tree of one class: the last place
+        if min(n_trees[:-1]) == max(n_trees[:-1]):
             stops.add(m)
     return sorted(stops)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import copyreg
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import lightgbm as lgb
+from scipy.special import softmax
 
-from abc_plugins.core.runtime.arrays import Floats
+from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.lgbm.internals import (
     Predictor,
@@ -21,9 +22,65 @@ from abc_plugins.lgbm.internals import (
     name_predictor,
     predictor_of,
 )
+from abc_plugins.lgbm.text import leaf_vectors_of, read_model, write_model
 
 if TYPE_CHECKING:
     from abc_plugins.lgbm.trainer import Run
+
+
+_MOST_LEAF_NUMBERS = 2**22
+"""Leaf numbers that are asked for together: 32 MB."""
+
+_OTHER_OUTPUTS = ("leaf_index", "contrib")
+"""Names of parameters that ask for something else than probabilities, beside those with "pred" in them."""
+
+
+class SharedTrees:
+    """Trees with a vector in every leaf, from a model that has a copy of each tree for every class.
+
+    Parameters
+    ----------
+    structures : Booster
+        One copy of each tree.
+    vectors : list of arrays of shape (n_leaves, n_classes)
+    """
+
+    def __init__(self, structures: lgb.Booster, vectors: list[Floats]) -> None:
+        self._structures, self._vectors = structures, vectors
+
+    @classmethod
+    def of(cls, text: str, n_classes: int) -> SharedTrees | None:
+        """Read a text model; None if some trees of an iteration do not split alike."""
+        frame, trees = read_model(text)
+        vectors: list[Floats] = []
+        for first in range(0, len(trees), n_classes):
+            of_tree = leaf_vectors_of(trees[first : first + n_classes])
+            if of_tree is None:
+                return None
+            vectors.append(of_tree)
+        return cls(lgb.Booster(model_str=write_model(frame, trees[::n_classes], 1)), vectors) if vectors else None
+
+    @staticmethod
+    def can(arguments: Mapping[str, Any]) -> bool:
+        """Whether these arguments of a prediction ask for probabilities or scores of all trees."""
+        return not any(value and ("pred" in name or name in _OTHER_OUTPUTS) for name, value in arguments.items())
+
+    def predict(self, data: Any, start: int, count: int, *, raw_score: bool = False, **kwargs: Any) -> Floats:
+        """Predict as LightGBM does with `count` trees from `start` on, or with all of these if that is not positive."""
+        last = len(self._vectors) if count <= 0 else min(start + count, len(self._vectors))
+        leaves = self._leaves(data, start, 1, kwargs)
+        scores = self._vectors[start][leaves[:, 0]]
+        n_together = max(1, _MOST_LEAF_NUMBERS // max(len(leaves), 1))
+        for first in range(start + 1, last, n_together):
+            leaves = self._leaves(data, first, min(n_together, last - first), kwargs)
+            for vectors, of_tree in zip(self._vectors[first:], leaves.T, strict=False):
+                scores += vectors[of_tree]
+        return scores if raw_score else softmax(scores, axis=1)
+
+    def _leaves(self, data: Any, first: int, count: int, kwargs: dict[str, Any]) -> AnyArray:
+        """The leaf of every row in some trees, shape (n_rows, count)."""
+        which = {"start_iteration": first, "num_iteration": count, "pred_leaf": True}
+        return self._structures.predict(data, **{**kwargs, **which}).reshape(-1, count)
 
 
 class ABCBooster(lgb.Booster):
@@ -34,12 +91,18 @@ class ABCBooster(lgb.Booster):
     """
 
     abc_info: dict[str, Any]
+    _shared: tuple[SharedTrees | None, ...] = ()
+    """Made by a prediction, gone with any change of the trees."""
 
     def __deepcopy__(self, *_memo: Any) -> ABCBooster:
         """Copy the model; `copy.copy` comes here, too."""
         copied = ABCBooster(model_str=self.model_to_string(num_iteration=-1))
         copied.abc_info = copy.deepcopy(self.abc_info)
         return copied
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_shared"}
 
     def __reduce__(self) -> Any:
         return copyreg._reconstructor, (lgb.Booster, object, None), self.__getstate__()  # type: ignore[attr-defined]
@@ -57,7 +120,43 @@ class ABCBooster(lgb.Booster):
                 UserWarning,
                 stacklevel=2,
             )
+        starts_inside = 0 <= start_iteration < self.current_iteration()
+        shared = self._shared_trees() if starts_inside and SharedTrees.can(kwargs) else None
+        if shared is not None:
+            wanted = self.best_iteration if num_iteration is None else num_iteration
+            return shared.predict(data, start_iteration, wanted, **kwargs)
         return super().predict(data, start_iteration=start_iteration, num_iteration=num_iteration, **kwargs)
+
+    def _shared_trees(self) -> SharedTrees | None:
+        """The trees with leaf vectors, if those of all classes split alike; made by the first prediction."""
+        if not self._shared:
+            self._shared = (SharedTrees.of(self.model_to_string(num_iteration=-1), self.num_model_per_iteration()),)
+        return self._shared[0]
+
+    def update(self, *args: Any, **kwargs: Any) -> bool:
+        """Go on with the training."""
+        self._shared = ()
+        return super().update(*args, **kwargs)
+
+    def rollback_one_iter(self) -> ABCBooster:
+        """Drop an iteration."""
+        self._shared = ()
+        return super().rollback_one_iter()
+
+    def set_leaf_output(self, *args: Any, **kwargs: Any) -> ABCBooster:
+        """Set a leaf value."""
+        self._shared = ()
+        return super().set_leaf_output(*args, **kwargs)
+
+    def shuffle_models(self, *args: Any, **kwargs: Any) -> ABCBooster:
+        """Change the order of the iterations."""
+        self._shared = ()
+        return super().shuffle_models(*args, **kwargs)
+
+    def model_from_string(self, model_str: str) -> ABCBooster:
+        """Read another model."""
+        self._shared = ()
+        return super().model_from_string(model_str)
 
 
 class KeptBooster(ABCBooster):

@@ -28,6 +28,9 @@ _NO_OBJECTIVE = {"objective": "none", "metric": "None"}
 _DIRECTIONAL_DEFAULTS = {"lambda_l2": 1.0, "min_data_in_leaf": 3}
 """What directional trees need other defaults for than LightGBM's: most of their leaves are of few classes."""
 
+_DEFAULT_MIN_DATA = 20
+"""LightGBM's min_data_in_leaf."""
+
 DEFAULT_LEAVES = 31
 """LightGBM's num_leaves."""
 
@@ -49,6 +52,11 @@ class ABCOptions(BoostOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("layout", self.layout, ("compact", "rounds"))
+
+
+def _is_on(value: Any) -> bool:
+    """Whether a parameter is true, given as a boolean or as the text that LightGBM reads as one."""
+    return str(value).lower() not in ("false", "-", "0")
 
 
 def main_names(params: Mapping[str, Any] | None, names: Sequence[str] = _MAIN_NAMES) -> dict[str, Any]:
@@ -134,10 +142,17 @@ class TrainingParams:
             return self
         return replace(self, named={**self.named, "feature_pre_filter": False})
 
-    def directional_grower(self, n_outputs: int) -> dict[str, Any]:
-        """Parameters of the booster that grows directional trees, from gradients and with leaf values of no meaning."""
+    def directional_grower(self, n_outputs: int, of_data: Mapping[str, Any]) -> dict[str, Any]:
+        """Parameters of the booster that grows directional trees, from gradients and with leaf values of no meaning.
+
+        `of_data` are the parameters that the Dataset was binned with: if it has dropped the features that large leaves
+        cannot use, LightGBM refuses smaller ones.
+        """
         own = {**_NO_OBJECTIVE, "num_class": n_outputs, "max_delta_step": 0.0, "learning_rate": 1.0}
         defaults = {name: value for name, value in _DIRECTIONAL_DEFAULTS.items() if name not in self.given}
+        if "min_data_in_leaf" in defaults and _is_on(of_data.get("feature_pre_filter", True)):
+            smallest = int(of_data.get("min_data_in_leaf", _DEFAULT_MIN_DATA))
+            defaults["min_data_in_leaf"] = max(defaults["min_data_in_leaf"], smallest)
         return {**defaults, **_without(self.named, own), **own}
 
     @staticmethod
@@ -153,7 +168,7 @@ class TrainingParams:
     @property
     def starts_from_priors(self) -> bool:
         """Whether scores start at the class frequencies; directional trees do so unless they are told not to."""
-        return self.options.is_directional and bool(self.given.get("boost_from_average", True))
+        return self.options.is_directional and _is_on(self.given.get("boost_from_average", True))
 
     @property
     def stock(self) -> dict[str, Any]:

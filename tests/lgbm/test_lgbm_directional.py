@@ -6,7 +6,9 @@ import sys
 
 import lightgbm as lgb
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.sparse import csr_matrix
 
 import abc_plugins.lgbm as abc_lgbm
 from abc_plugins.lgbm import ABCLGBMClassifier, model_info
@@ -150,7 +152,7 @@ def test_early_stopping_and_estimator():
     assert log_loss(cut, other[1]) == pytest.approx(losses[2], rel=1e-10)
     assert model.feature_importances_.sum() == TREES * model.best_iteration_ * 5  # splits of trees of six leaves
     again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_allclose(again.predict_proba(X), model.predict_proba(X), rtol=1e-12)
 
 
 def test_cv_and_callbacks_that_change_parameters(data, params):
@@ -208,6 +210,71 @@ def test_what_cannot_be_right_is_refused(data, params, given, options, message):
 def test_unknown_options_are_refused(data, params):
     with pytest.raises(TypeError, match="trees_a_round"):
         abc_lgbm.train(params, lgb.Dataset(*data), 2, trees_a_round=2)
+
+
+def check_against_stock(booster, X, **arguments):
+    stock = lgb.Booster(model_str=booster.model_to_string(num_iteration=-1))
+    for raw_score in (False, True):
+        ours, expected = (one.predict(X, raw_score=raw_score, **arguments) for one in (booster, stock))
+        np.testing.assert_allclose(ours, expected, rtol=1e-12)
+
+
+def shares_trees(booster):
+    """Whether the last prediction looked leaf vectors up."""
+    return booster._shared[0] is not None
+
+
+def test_predictions_by_leaf_vectors_are_those_of_stock(data, params):
+    X, y = data
+    frame = pd.DataFrame(X).add_prefix("f")
+    frame.iloc[::7, 0] = np.nan
+    frame["f3"] = pd.Categorical(np.random.default_rng(0).choice(list("abcdefgh"), y.size))
+    booster = abc_lgbm.train({**params, "min_data_per_group": 5}, lgb.Dataset(frame, y), 12)
+    for rows in (frame, frame[:1], frame[:0:-3]):
+        check_against_stock(booster, rows)
+        check_against_stock(booster, rows, num_iteration=3 * TREES, start_iteration=TREES)
+    assert shares_trees(booster)
+    np.testing.assert_array_equal(booster.predict(frame, pred_leaf=True).shape, (y.size, 12 * TREES * N_CLASSES))
+    sparse = abc_lgbm.train(params, lgb.Dataset(csr_matrix(np.maximum(X, 0.0)), y), 3)
+    check_against_stock(sparse, csr_matrix(X))
+    assert shares_trees(sparse)
+
+
+def test_models_whose_classes_split_differently_predict_as_stock(data, params):
+    X, y = data
+    with_classic_rounds = abc_lgbm.train(params, lgb.Dataset(X, y), 4, warmup=2)
+    first = lgb.train({**params, "objective": "multiclass"}, lgb.Dataset(X, y, free_raw_data=False), 3)
+    continued = abc_lgbm.train(params, lgb.Dataset(X, y, free_raw_data=False), 3, init_model=first)
+    for booster in (with_classic_rounds, continued):
+        check_against_stock(booster, X)
+        assert not shares_trees(booster)
+
+
+def test_predictions_follow_changes_of_the_trees(data, params):
+    X, y = data
+    booster = abc_lgbm.train(params, lgb.Dataset(X, y), 4)
+    before = booster.predict(X)
+    assert shares_trees(booster)
+    booster.set_leaf_output(0, 0, 5.0)
+    assert np.abs(booster.predict(X) - before).max() > 0.1
+    check_against_stock(booster, X)
+    kept = abc_lgbm.train(params, lgb.Dataset(X, y, free_raw_data=False), 4, keep_training_booster=True)
+    before = kept.predict(X)
+    kept.update()
+    assert np.abs(kept.predict(X, num_iteration=-1) - before).max() > 0.0
+    check_against_stock(kept, X, num_iteration=-1)
+
+
+def test_data_that_was_binned_before_prints_no_error(data, params, capfd):
+    X, y = data
+    given = {name: value for name, value in params.items() if name != "min_data_in_leaf"}
+    binned = lgb.Dataset(X, y, params={"verbosity": -1}).construct()
+    nodes = abc_lgbm.train(given, binned, 3).trees_to_dataframe()
+    assert nodes[nodes["left_child"].isna()]["count"].min() >= 15  # LightGBM's 20, which it estimates from hessians
+    assert "Fatal" not in "".join(capfd.readouterr())
+    fresh = lgb.Dataset(X, y, params={"verbosity": -1})
+    first, second = (abc_lgbm.train(given, fresh, 3).predict(X) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
 
 
 def test_a_process_without_the_package_predicts_the_same(data, params, tmp_path):

@@ -107,7 +107,7 @@ def test_trees_along_directions(n_classes, warmup, tree_shape, tmp_path):
     for end, expected in zip(ends, model.staged_predict_proba(X_new), strict=True):
         np.testing.assert_allclose(booster.predict(X_new, num_iteration=end), expected, rtol=0, atol=1e-10)
     from_file = lgb.Booster(model_file=tmp_path / "model.txt")
-    assert np.array_equal(from_file.predict(X_new), booster.predict(X_new))
+    np.testing.assert_allclose(from_file.predict(X_new), booster.predict(X_new), rtol=1e-12)
     assert model_info(booster)["base_classes"] == [-1] * 6
     np.testing.assert_allclose(model_info(booster)["gain_importance"], model.feature_importance("gain"))
     assert model_info(booster)["split_importance"] == model.feature_importance("split").tolist()
@@ -129,7 +129,7 @@ def test_categories(n_classes, tree_shape, grow_model, make_categories):
     contributions = booster.predict(X, pred_contrib=True).reshape(len(X), n_classes, -1)
     np.testing.assert_allclose(contributions.sum(axis=2), booster.predict(X, raw_score=True), atol=1e-10)
     again = lgb.Booster(model_str=booster.model_to_string())
-    assert np.array_equal(again.predict(X), booster.predict(X))
+    np.testing.assert_allclose(again.predict(X), booster.predict(X), rtol=1e-12)
 
 
 def test_categories_of_a_table(fitted_on_categories):
