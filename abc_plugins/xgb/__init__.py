@@ -12,5 +12,6 @@ from abc_plugins.xgb.exporting import export
 from abc_plugins.xgb.live import ABCBoost
 from abc_plugins.xgb.stock import base_classes
 from abc_plugins.xgb.training import cv, train
+from abc_plugins.xgb.vectors import with_vector_leaves
 
-__all__ = ["ABCBoost", "ABCXGBClassifier", "base_classes", "cv", "export", "train"]
+__all__ = ["ABCBoost", "ABCXGBClassifier", "base_classes", "cv", "export", "train", "with_vector_leaves"]

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import xgboost
-from xgboost import Booster, DMatrix
+from xgboost import Booster
 
 from abc_plugins.core.model.ensemble import LEAF, THRESHOLD, Tree, TreeEnsemble, single_leaf
 from abc_plugins.core.model.export_terms import (
@@ -34,13 +33,13 @@ from abc_plugins.core.model.export_terms import (
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.atomic import check_target, replace_file
 from abc_plugins.core.runtime.checks import check_flag, check_path, fail
+from abc_plugins.xgb.format.trees import Document, TreeBytes, read_trees
 from abc_plugins.xgb.format.ubjson import encode
 from abc_plugins.xgb.stock import extend_model, with_model
-from abc_plugins.xgb.trees import Document, TreeBytes, read_trees
+from abc_plugins.xgb.vectors import empty_booster, has_vector_leaves, vector_members
 from abc_plugins.xgb.xgboost_grower import read_model
 
 _NO_PARENT = 2147483647
-_VECTOR_LEAVES_SINCE = (3, 2)
 FILE_ENDINGS = (".json", ".ubj")
 """XGBoost's formats go by the name of the file."""
 
@@ -83,7 +82,7 @@ def export(
     has_sets = any((tree.left_set != THRESHOLD).any() for trees in rounds for tree in trees)
     if vector_leaves is None:
         is_wide = any(tree.classes.size > 2 for trees in rounds for tree in trees)
-        vector_leaves = is_wide and not has_sets and _xgboost_version() >= _VECTOR_LEAVES_SINCE
+        vector_leaves = is_wide and not has_sets and has_vector_leaves()
     if check_flag("vector_leaves", vector_leaves) and has_sets:
         fail(
             "vector_leaves",
@@ -91,7 +90,8 @@ def export(
             "False for a model that splits on categories: XGBoost does not save them with vectors",
         )
     bases = bases_of(model, rounds)
-    start = _empty_booster(ensemble, getattr(model, "feature_names_in_", None), vector_leaves=vector_leaves)
+    names = [str(name) for name in getattr(model, "feature_names_in_", ())]
+    start = empty_booster(ensemble.n_classes, ensemble.n_features, names or None, vector_leaves=vector_leaves)
     attributes = {"base_classes": json.dumps(bases)}
     if hasattr(model, "classes_"):
         attributes["classes"] = json.dumps(model.classes_.tolist())
@@ -114,24 +114,6 @@ def _check_file(path: str) -> None:
     if Path(path).suffix not in FILE_ENDINGS:
         fail("path", path, f"the name of a file that ends in {' or '.join(FILE_ENDINGS)}")
     check_target(path)
-
-
-def _xgboost_version() -> tuple[int, ...]:
-    return tuple(int(part) for part in xgboost.__version__.split(".")[:2])
-
-
-def _empty_booster(ensemble: TreeEnsemble, names: AnyArray | None, *, vector_leaves: bool) -> Booster:
-    """Make a booster without trees that has the classes and features of the model."""
-    params: dict[str, Any] = {"objective": "multi:softprob", "num_class": ensemble.n_classes, "base_score": 0.0}
-    if vector_leaves:
-        if _xgboost_version() < _VECTOR_LEAVES_SINCE:
-            fail("vector_leaves", True, f"False with XGBoost {xgboost.__version__}: it keeps vector leaves differently")
-        params["multi_strategy"] = "multi_output_tree"
-    feature_names = None if names is None else [str(name) for name in names]
-    features = DMatrix(np.zeros((1, ensemble.n_features)), feature_names=feature_names)
-    booster = Booster(params, [features])
-    booster.save_config()  # counts the features, while there are any
-    return booster
 
 
 def _scalar_rounds(
@@ -189,21 +171,14 @@ def _scalar_tree(tree: Tree, members: Document, conditions: AnyArray, parents: A
 
 
 def _vector_tree(tree: Tree, number: int, ensemble: TreeEnsemble, start: Floats) -> Document:
-    """Write a tree whose leaves are vectors: a leaf's number is its right child, its vector is in `leaf_weights`."""
     leaf = tree.feature == LEAF
     vectors = np.tile(start, (leaf.size, 1))
     vectors[:, tree.classes] += node_means(tree, covers_of(tree))
     vectors = vectors.astype(np.float32)
     members = _common_members(tree, ensemble.n_features)
     members["tree_param"]["size_leaf_vector"] = str(ensemble.n_classes)
-    return members | {
-        "base_weights": vectors.ravel(),
-        "leaf_weights": vectors[leaf].ravel(),
-        "split_conditions": np.where(leaf, np.float32(0.0), _conditions(tree)),
-        "right_children": np.where(leaf, np.cumsum(leaf) - 1, tree.right).astype(np.int32),
-        "parents": _parents(tree, -1),
-        "id": number,
-    }
+    members |= vector_members(leaf, _conditions(tree), tree.right, vectors)
+    return members | {"parents": _parents(tree, -1), "id": number}
 
 
 def _common_members(tree: Tree, n_features: int) -> Document:

@@ -23,11 +23,11 @@ from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.scores import PairScores
 from abc_plugins.xgb.directional import DirectionalMaker, VectorRound
 from abc_plugins.xgb.evaluating import CustomMetric, Scored, XGBoostMetrics, custom_metric_line
+from abc_plugins.xgb.format.trees import Document
 from abc_plugins.xgb.internals import exchange_boosters
 from abc_plugins.xgb.rounds import Round, RoundMaker
 from abc_plugins.xgb.settings import RoundSettings, check_params, has_several_classes
 from abc_plugins.xgb.stock import StockRound, base_classes, extend_model, with_model
-from abc_plugins.xgb.trees import Document
 from abc_plugins.xgb.xgboost_grower import read_model
 
 

@@ -17,9 +17,9 @@ from abc_plugins.core.pairs import Pair, limit_leaves
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.schedule import BaseClassSchedule
 from abc_plugins.core.scores import PairScores
+from abc_plugins.xgb.format.trees import Document, TreeBytes
 from abc_plugins.xgb.settings import RoundSettings
 from abc_plugins.xgb.stock import StockRound
-from abc_plugins.xgb.trees import Document, TreeBytes
 from abc_plugins.xgb.xgboost_grower import GrownTrees, XGBoostGrower
 
 

@@ -16,9 +16,9 @@ from xgboost import Booster
 
 from abc_plugins.core.pairs import Pair
 from abc_plugins.core.schedule import CLASSIC
+from abc_plugins.xgb.format.trees import Document, TreeBytes, read_trees
 from abc_plugins.xgb.format.ubjson import Encoded, decode, encode
 from abc_plugins.xgb.internals import changed_copy
-from abc_plugins.xgb.trees import Document, TreeBytes, read_trees
 from abc_plugins.xgb.xgboost_grower import read_model
 
 

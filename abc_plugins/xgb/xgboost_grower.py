@@ -16,8 +16,8 @@ import numpy as np
 from xgboost import Booster, DMatrix
 
 from abc_plugins.core.runtime.arrays import AnyArray
+from abc_plugins.xgb.format.trees import Document, TreeBytes, read_trees
 from abc_plugins.xgb.format.ubjson import decode
-from abc_plugins.xgb.trees import Document, TreeBytes, read_trees
 
 _ONE_OUTPUT = {"objective": "reg:squarederror"}  # XGBoost's softmax has at least two
 
