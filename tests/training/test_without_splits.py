@@ -32,7 +32,7 @@ def fit(*data: Any, **options: Any) -> ABCBoostClassifier:
             Y,
             None,
             {"subsample": 0.1},
-            r"60 samples, of which 0\.1 are drawn for a round, but two leaves need 10",
+            r"60 samples, of which a share of 0\.1 is drawn, but two leaves need 10",
         ),
         (np.ones_like(X), Y, None, {}, "all features are constant"),
         (X, Y, Y == 1, {}, "all samples that have weight are of one class"),
