@@ -10,6 +10,8 @@ import numpy as np
 
 from abc_plugins.callbacks import Callback, early_stopping
 from abc_plugins.core.bins.binning import default_max_bins
+from abc_plugins.core.bins.columns import Columns
+from abc_plugins.core.bins.lists import make_spare_codes, spread_codes
 from abc_plugins.core.bins.training_data import TrainingData
 from abc_plugins.core.boosters import AnyBooster, make_booster, settle
 from abc_plugins.core.model.ensemble import LEAF, TreeEnsemble
@@ -225,7 +227,7 @@ def warn_without_splits(run: TrainingRun, data: TrainingData, settings: Settings
             f"there are {data.n_samples} samples,{share} but two leaves need {least}: set a smaller min_samples_leaf "
             f"than {settings.min_samples_leaf}"
         )
-    elif data.columns.feature.size == 0:
+    elif _are_constant(data.columns):
         why = "all features are constant or missing"
     elif np.unique(data.labels).size == 1:
         why = "all samples that have weight are of one class"
@@ -235,3 +237,11 @@ def warn_without_splits(run: TrainingRun, data: TrainingData, settings: Settings
             "min_samples_leaf, min_child_weight and min_split_gain)"
         )
     warn_caller(f"The model has no splits, and predicts the same for all samples: {why}.")
+
+
+def _are_constant(columns: Columns) -> bool:
+    """Whether no feature has two values, or one beside missing ones."""
+    if (columns.n_bins > 1).any():
+        return False
+    spare = make_spare_codes(columns)
+    return all(np.ptp(spread_codes(columns, f, spare)) == 0 for f in range(columns.feature.size))
