@@ -12,16 +12,17 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
 import numpy as np
 
 from abc_plugins.core.runtime.atomic import check_target, remove_leftovers
-from abc_plugins.core.runtime.checks import check_integer, check_real, fail
+from abc_plugins.core.runtime.checks import check_flag, check_integer, check_real, fail
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.training.progress import Display, make_display
+from abc_plugins.training.stopping import BestRounds, refuse_unknown, warn_of_unknown
 
 Evaluations = dict[str, dict[str, list[float]]]
 """Name of the evaluation set -> name of the metric -> its value after every round."""
@@ -66,7 +67,7 @@ class RoundContext:
         Whether this is the second training of a fit, on all rows, for as many rounds as early stopping has found.
     save_checkpoint : function or None
         Call it with a path after a round to write the whole state of the training, see `checkpoint`, or with None to
-        check that it could be written. None if the engine has no checkpoints.
+        check that it could be written. None if the engine has no checkpoints, and after Ctrl-C or an error.
     """
 
     booster: Any
@@ -144,6 +145,7 @@ class CallbackList:
             fail("callbacks", callbacks, "a list of callbacks", TypeError)
         wrapped = [_as_callback(callback, index) for index, callback in enumerate(callbacks or ())]
         self.callbacks: list[Callback] = sorted(wrapped, key=lambda callback: callback.order)
+        self.is_cut_short = False  # by any but early stopping, which has found the best number of rounds
 
     def before_training(self, context: RoundContext) -> None:
         """Call the hook of every callback."""
@@ -152,16 +154,27 @@ class CallbackList:
 
     def before_round(self, context: RoundContext) -> bool:
         """Call the hook of every callback; return whether one of them stops the training."""
-        return _any_stops(self.callbacks, "before_round", context)
+        return self._any_stops("before_round", context)
 
     def after_round(self, context: RoundContext) -> bool:
         """Call the hook of every callback; return whether one of them stops the training."""
-        return _any_stops(self.callbacks, "after_round", context)
+        return self._any_stops("after_round", context)
 
     def after_training(self, context: RoundContext) -> None:
         """Call the hook of every callback."""
         for callback in self.callbacks:
             callback.after_training(context)
+
+    def _any_stops(self, hook: str, context: RoundContext) -> bool:
+        stop = False
+        for callback in self.callbacks:
+            answer = getattr(callback, hook)(context)
+            if not isinstance(answer, bool | np.bool_ | None):
+                fail(f"What {hook} of a callback returns", answer, "True (stop), False or None", TypeError)
+            if answer:
+                stop = True
+                self.is_cut_short = self.is_cut_short or not isinstance(callback, _EarlyStopping)
+        return stop
 
 
 def log_evaluation(period: int = 1, *, file: TextIO | None = None) -> Callback:
@@ -193,7 +206,8 @@ def early_stopping(
     """Stop when a metric of an evaluation set has not improved for `stopping_rounds` rounds.
 
     Any metric of any set but the training data can stop the training, and `best_iteration` is its best round. If no
-    metric does, `best_iteration` is the best round of the first metric of the first set.
+    metric does, `best_iteration` is the best round of the first metric of the first set. Metrics that are NaN
+    are warned of and do not stop it; if all are, and do not become numbers, that is an error.
 
     Parameters
     ----------
@@ -206,25 +220,23 @@ def early_stopping(
     verbose : bool, default=False
         Print why training stopped.
     """
-    for name, value in (("first_metric_only", first_metric_only), ("verbose", verbose)):
-        if not isinstance(value, bool):
-            fail(name, value, "True or False", TypeError)
     return _EarlyStopping(
         check_integer("stopping_rounds", stopping_rounds, minimum=1),
-        first_metric_only,
+        check_flag("first_metric_only", first_metric_only),
         check_real("min_delta", min_delta, minimum=0.0),
-        verbose,
+        check_flag("verbose", verbose),
     )
 
 
 def checkpoint(
     path: str | os.PathLike[str], *, every_rounds: int | None = None, every_seconds: float | None = None
 ) -> Callback:
-    """Write the model and the whole state of the training to a file now and then, and after the last round.
+    """Write the model and the whole state of the training to a file now and then, and when training ends.
 
     `fit(..., resume_from=path)` goes on from there, and ends with the model that an uninterrupted training gives, bit
     for bit. `ABCBoostClassifier.load_model(path)` reads the model as far as it was trained. Whatever happens, the file
-    is a whole checkpoint. If it cannot be written, training goes on with a warning.
+    is a whole checkpoint. If it cannot be written, training goes on with a warning. After Ctrl-C or an error it is the
+    last one from before: part of a round may have been done.
 
     Parameters
     ----------
@@ -266,16 +278,6 @@ def _as_callback(callback: Any, index: int) -> Callback:
     if isinstance(callback, type) or not callable(callback):
         fail(f"callbacks[{index}]", callback, "a Callback object or a function of the round's context", TypeError)
     return _FunctionCallback(callback, getattr(callback, "order", 0))
-
-
-def _any_stops(callbacks: Sequence[Callback], hook: str, context: RoundContext) -> bool:
-    stop = False
-    for callback in callbacks:
-        answer = getattr(callback, hook)(context)
-        if not isinstance(answer, bool | np.bool_ | None):
-            fail(f"What {hook} of a callback returns", answer, "True (stop), False or None", TypeError)
-        stop = stop or bool(answer)
-    return stop
 
 
 # ---------------------------------------------------------------------------------- ready-made callbacks
@@ -324,14 +326,6 @@ class _RecordEvaluation(Callback):
             self.evals_result.setdefault(name, {}).setdefault(metric, []).append(value)
 
 
-@dataclass
-class _BestRound:
-    """The best value of one metric of one evaluation set, and the number of rounds that gave it."""
-
-    value: float
-    n_rounds: int
-
-
 class _EarlyStopping(Callback):
     order = 30
     in_refit = False
@@ -339,58 +333,55 @@ class _EarlyStopping(Callback):
     def __init__(self, stopping_rounds: int, first_metric_only: bool, min_delta: float, verbose: bool) -> None:
         self.stopping_rounds = stopping_rounds
         self.first_metric_only = first_metric_only
-        self.min_delta = min_delta
         self.verbose = verbose
-        self.best: dict[tuple[str, str], _BestRound] = {}  # in the order of the metrics
+        self.best = BestRounds(min_delta)
 
     def before_training(self, context: RoundContext) -> None:
-        self.best = {}
+        self.best.clear()
         context.best_iteration = None
 
     def before_round(self, context: RoundContext) -> bool:
         """Stop here only if the checkpoint that training goes on from is of the very round that should have stopped."""
-        return bool(self.best) and self._stops(context, context.round_index)
+        return self._stops(context, context.round_index)
 
     def after_round(self, context: RoundContext) -> bool:
-        n_rounds = context.round_index + 1
-        for name, metric, value in self._watched(context):
-            best = self.best.setdefault((name, metric), _BestRound(value, n_rounds))
-            if self._improves(value, best.value, context.higher_is_better[metric]):
-                best.value, best.n_rounds = value, n_rounds
-        context.best_iteration = next(iter(self.best.values())).n_rounds
-        return n_rounds != context.n_rounds and self._stops(context, n_rounds)
+        n_rounds, watched = context.round_index + 1, self._watched(context)
+        if not self.best.rounds:
+            warn_of_unknown(watched)
+        for name, metric, value in watched:
+            self.best.add(name, metric, value, n_rounds, context.higher_is_better[metric])
+        context.best_iteration, is_last = self.best.of_first(), n_rounds == context.n_rounds
+        if context.best_iteration is None and (is_last or self.best.has_waited(n_rounds, self.stopping_rounds)):
+            refuse_unknown(self.best.rounds)
+        return not is_last and self._stops(context, n_rounds)
 
     def _stops(self, context: RoundContext, n_rounds: int) -> bool:
         """Whether, after `n_rounds` rounds, a metric has not improved for long enough."""
-        stale = [key for key, best in self.best.items() if n_rounds - best.n_rounds >= self.stopping_rounds]
-        if not stale:
+        stale = self.best.find_stale(n_rounds, self.stopping_rounds)
+        if stale is None:
             return False
-        best = self.best[stale[0]]
+        best = self.best.rounds[stale]
         context.best_iteration = best.n_rounds
-        what = f"{' '.join(stale[0])} was best, {best.value:.6g}, after round {best.n_rounds}"
+        what = f"{' '.join(stale)} was best, {best.value:.6g}, after round {best.n_rounds}"
         context.stopped_because = f"{what}, and did not improve for {self.stopping_rounds} more"
         if self.verbose:
             print(f"Stopped after round {n_rounds}: {what}.", flush=True)
         return True
 
     def get_state(self) -> Any:
-        return [[name, metric, best.value, best.n_rounds] for (name, metric), best in self.best.items()]
+        return self.best.to_list()
 
     def set_state(self, state: Any, context: RoundContext) -> None:
-        self.best = {(str(name), str(metric)): _BestRound(float(value), n) for name, metric, value, n in state}
-        for best in self.best.values():
-            check_integer("best round", best.n_rounds, minimum=1, maximum=context.round_index + 1)
+        self.best.set_from(state, most_rounds=context.round_index + 1)
 
     def _watched(self, context: RoundContext) -> list[tuple[str, str, float]]:
         found = [entry for entry in context.evaluations() if entry[0] != TRAINING]
         if not found:
-            raise ValueError("early stopping needs at least one evaluation set (eval_set) besides the training data.")
+            but = f'; a set called "{TRAINING}" does not count' if TRAINING in context.evals_result else ""
+            raise ValueError(
+                f"early stopping needs at least one evaluation set (eval_set) besides the training data{but}."
+            )
         return [entry for entry in found if entry[1] == found[0][1]] if self.first_metric_only else found
-
-    def _improves(self, value: float, best: float, higher_is_better: bool) -> bool:
-        if math.isnan(best):
-            return not math.isnan(value)
-        return value > best + self.min_delta if higher_is_better else value < best - self.min_delta
 
 
 class _Checkpoint(Callback):
@@ -400,7 +391,7 @@ class _Checkpoint(Callback):
         self.path = path
         self.every_rounds = every_rounds
         self.every_seconds = every_seconds
-        self.last_round = -1
+        self.n_saved = 0
         self.last_time = -math.inf
 
     def before_training(self, context: RoundContext) -> None:
@@ -409,14 +400,18 @@ class _Checkpoint(Callback):
         check_target(self.path)
         context.save_checkpoint(None)
         remove_leftovers(self.path)  # of a training that was killed while it wrote
-        self.last_round, self.last_time = context.round_index, time.monotonic()
+        self.n_saved, self.last_time = context.n_rounds_done, time.monotonic()
 
     def after_round(self, context: RoundContext) -> None:
-        due = context.round_index - self.last_round >= self.every_rounds
-        due = due or time.monotonic() - self.last_time >= self.every_seconds
-        if (due or context.round_index + 1 == context.n_rounds) and context.save_checkpoint is not None:
+        n_rounds = context.round_index + 1
+        due = n_rounds - self.n_saved >= self.every_rounds or time.monotonic() - self.last_time >= self.every_seconds
+        if due and context.save_checkpoint is not None:
             self._save(context.save_checkpoint)
-            self.last_round, self.last_time = context.round_index, time.monotonic()
+            self.n_saved, self.last_time = n_rounds, time.monotonic()
+
+    def after_training(self, context: RoundContext) -> None:
+        if context.save_checkpoint is not None and context.n_rounds_done > self.n_saved:
+            self._save(context.save_checkpoint)
 
     def _save(self, save_checkpoint: Callable[[str | os.PathLike[str] | None], None]) -> None:
         try:

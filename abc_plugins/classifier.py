@@ -18,13 +18,13 @@ from abc_plugins.core.schedule import check_search
 from abc_plugins.core.settings import Settings, check_settings, interaction_groups
 from abc_plugins.data.categories import Categories, check_categorical_features
 from abc_plugins.fitted import FittedClassifier
-from abc_plugins.training.eval_sets import GivenSet, list_eval_sets
+from abc_plugins.training.eval_sets import check_beginning, list_eval_sets
 from abc_plugins.training.evaluation import Metrics
 from abc_plugins.training.fit_data import GivenData, read_given
 from abc_plugins.training.fitting import Fit
 from abc_plugins.training.resuming import draw_seed, read_resumption
 from abc_plugins.training.run import TrainingRun
-from abc_plugins.training.stopping import Stopping, check_stopping, choose_stopping
+from abc_plugins.training.stopping import Stopping, check_stopping, choose_stopping, is_asked_to_stop
 
 
 class ABCBoostClassifier(FittedClassifier):
@@ -135,7 +135,8 @@ class ABCBoostClassifier(FittedClassifier):
         Divide all scores by one number, such that the log loss of the first evaluation set, or of the share that is set
         aside, is least.
     warm_start : bool, default=False
-        Let a second fit go on from the first: `n_estimators` then counts the rounds of both.
+        Let a second fit go on from the first: `n_estimators` then counts the rounds of both. For early stopping give it
+        an `eval_set`: rows that it sets aside itself may be those that the first fit was trained on.
     n_jobs : int or None, default=None
         Number of threads; None and -1 use every core. The model does not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -165,8 +166,9 @@ class ABCBoostClassifier(FittedClassifier):
     guarded_rounds_ : int
         Number of rounds in which `guard` stepped in.
     evals_result_ : dict
-        evals_result_[name of evaluation set][metric] is a list with one value per round. After a refit it is of the
-        training before, the one with evaluation sets.
+        evals_result_[name of evaluation set][metric] is a list with one value per round of this fit, of which
+        `rounds_before_` says where they begin. After a refit it is of the training before, the one with evaluation
+        sets.
     n_iter_ : int
         Number of rounds that the model has.
     best_iteration_ : int
@@ -176,8 +178,11 @@ class ABCBoostClassifier(FittedClassifier):
         itself, "validation", always with "logloss" and "error".
     stopped_because_ : str
         Why training ended.
+    rounds_before_ : int
+        Rounds that were there before the fit, those of the model that it went on from (`warm_start`, `init_model`).
     temperature_ : float
-        What `calibration` has divided the scores by; `train_loss_` and `evals_result_` are from before.
+        What `calibration` has divided the scores by; `train_loss_` and `evals_result_` are from before. After a warm
+        start it is the divisor of that fit alone, which has divided all rounds, the earlier ones once more.
     feature_importances_ : array of shape (n_features,)
         Share of each feature in the total gain; see `feature_importance` for other kinds.
     model_ : TreeEnsemble
@@ -322,7 +327,7 @@ class ABCBoostClassifier(FittedClassifier):
             Names of the sets in `eval_set`.
         init_model : ABCBoostClassifier or path, optional
             A fitted model, or its file, to go on from, on the same data or new: `n_estimators` rounds more. It must
-            have the same columns, and all labels in y.
+            have the same columns, and all labels in y. Early stopping needs an `eval_set` as with `warm_start`.
         init_score : array-like of shape (n_samples, n_classes), optional
             Scores to begin with, for classes in ascending order. The model does not contain them: add them to its
             `decision_function`.
@@ -351,7 +356,7 @@ class ABCBoostClassifier(FittedClassifier):
             before=before,
         )
         stopping = self._choose_stopping(given.n_samples, bool(sets))
-        self._check_beginning(init_score, sets, stopping)
+        check_beginning(init_score, sets, self.calibration, has_sets=bool(sets) or stopping.held_out_share is not None)
         settings = self._settle(seed, stopping, given, before if init_model is None else None)
         if resumption is not None:
             resumption.check_rounds(settings.n_estimators)
@@ -372,15 +377,6 @@ class ABCBoostClassifier(FittedClassifier):
             fail("init_model", init_model, "a fitted ABCBoostClassifier, the path of a model file, or None", TypeError)
         check_is_fitted(init_model)
         return init_model
-
-    def _check_beginning(self, init_score: Any, sets: Sequence[GivenSet], stopping: Stopping) -> None:
-        """Refuse scores and a calibration that would have nothing to be compared with."""
-        if (init_score is not None) != any(one.init_score is not None for one in sets) and sets:
-            raise ValueError("eval_init_score must be given with init_score for all evaluation sets, and only then.")
-        if self.calibration is not None and not sets and stopping.held_out_share is None:
-            fail("calibration", self.calibration, "None without evaluation sets and early stopping")
-        if self.calibration is not None and init_score is not None:
-            fail("calibration", self.calibration, "None with init_score, which is not part of the model")
 
     def _settle(self, seed: int, stopping: Stopping, given: GivenData, warm: FittedClassifier | None) -> Settings:
         """The settings of a fit, now that its data is known; with a warm start `n_estimators` counts all rounds."""
@@ -412,11 +408,11 @@ class ABCBoostClassifier(FittedClassifier):
         if self.calibration is not None:
             check_choice("calibration", self.calibration, ("temperature",))
         check_flag("warm_start", self.warm_start)
-        if not isinstance(self.verbose, bool):
+        if not isinstance(self.verbose, bool | np.bool_):
             check_integer("verbose", self.verbose, minimum=0)
         names = set(Settings.__dataclass_fields__) - {"seed"}
         if stops_early is None:
-            stops_early = self.early_stopping is True or self.early_stopping_rounds is not None
+            stops_early = is_asked_to_stop(self.early_stopping, self.early_stopping_rounds)
         return check_settings(seed=seed, stops_early=stops_early, **{name: getattr(self, name) for name in names})
 
     def _check_all_parameters(self) -> None:
@@ -447,3 +443,4 @@ class ABCBoostClassifier(FittedClassifier):
         self.n_iter_ = run.model.n_rounds
         self.stopped_because_ = run.stopped_because
         self.temperature_ = run.temperature
+        self.rounds_before_ = run.rounds_before

@@ -26,7 +26,8 @@ from abc_plugins.training.persistence import load_classifier, save_classifier
 class FittedClassifier(ClassifierMixin, BaseEstimator):
     """The part of `ABCBoostClassifier` that needs no more than a model.
 
-    Methods that take `n_rounds` use the first `n_rounds` rounds, by default `best_iteration_` of them.
+    Methods that take `n_rounds` use the first `n_rounds` rounds, by default `best_iteration_` of them. Those called
+    `staged_` yield all `n_iter_` rounds, also those behind the best one.
     """
 
     n_jobs: int | None

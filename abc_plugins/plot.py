@@ -53,7 +53,8 @@ def learning_curves(model: Any, *, metric: str | None = None, ax: Any = None) ->
     curves = {name: metrics[chosen] for name, metrics in evaluations.items() if chosen in metrics}
     for index, (name, values) in enumerate(curves.items()):
         style = {"color": _COLOURS[index % len(_COLOURS)], "linestyle": _LINES[index % len(_LINES)]}
-        ax.plot(np.arange(1, len(values) + 1), values, label=name, **style)
+        first = 1 + getattr(model, "rounds_before_", 0)  # rounds of a model that training went on from have no metrics
+        ax.plot(np.arange(first, first + len(values)), values, label=name, **style)
     if curves:
         ax.set(ylabel=chosen)
         _mark_best_round(ax, model)

@@ -38,6 +38,7 @@ def summarise(model: ABCBoostClassifier, path: Path) -> dict[str, Any]:
         "directional_rounds": n_directional,
         "base_class_rounds": [{"class": labels[base], "rounds": count} for base, count in counts.most_common()],
         "train_loss": model.train_loss_.tolist(),
+        "rounds_before": model.rounds_before_,
         "evals_result": model.evals_result_,
         "importances": _importances(model),
         "params": model.get_params(),
@@ -60,7 +61,7 @@ def as_text(summary: dict[str, Any], top: int) -> str:
         f"directional     {summary['directional_rounds']}",
         f"base classes    {_shortened(used) if used else 'none'}",
         f"training loss   {', '.join(losses[:1] + losses[1:][-1:])}",
-        *_evaluation_lines(summary["evals_result"], summary["best_iteration"]),
+        *_evaluation_lines(summary["evals_result"], summary["best_iteration"], summary["rounds_before"]),
         "parameters      " + ", ".join(f"{name}={value!r}" for name, value in summary["params"].items()),
     ]
     features = summary["importances"][:top]
@@ -84,12 +85,13 @@ def _importances(model: ABCBoostClassifier) -> list[dict[str, Any]]:
     return sorted(features, key=lambda feature: -feature["gain"])
 
 
-def _evaluation_lines(evals_result: dict[str, Any], best_iteration: int) -> list[str]:
+def _evaluation_lines(evals_result: dict[str, Any], best_iteration: int, rounds_before: int) -> list[str]:
+    n_evaluated = best_iteration - rounds_before
     return [
-        f"{name:<15} {metric} {_number(values[best_iteration - 1])} after round {best_iteration}"
+        f"{name:<15} {metric} {_number(values[n_evaluated - 1])} after round {best_iteration}"
         for name, metrics in evals_result.items()
         for metric, values in metrics.items()
-        if len(values) >= best_iteration
+        if len(values) >= n_evaluated > 0
     ]
 
 

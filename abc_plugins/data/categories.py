@@ -50,7 +50,13 @@ class Categories:
         return any(levels is not None for levels in self.levels)
 
     def encode(
-        self, values: Table, found: Sequence[AnyArray | None] | None, names: Sequence[str] | None, input_name: str
+        self,
+        values: Table,
+        found: Sequence[AnyArray | None] | None,
+        names: Sequence[str] | None,
+        input_name: str,
+        *,
+        check_kinds: bool = True,
     ) -> None:
         """Replace the indices of levels of a table by the numbers that the model knows them by, in place.
 
@@ -63,6 +69,8 @@ class Categories:
             The levels of the table, see `abc_plugins.data.tables.Features`; None if there are none at all.
         names : sequence of str or None
         input_name : str
+        check_kinds : bool
+            Whether to refuse strings where the model knows only numbers, and the other way round.
 
         Raises
         ------
@@ -73,9 +81,10 @@ class Categories:
             if levels is None:
                 continue
             column = f if names is None else repr(names[f])
-            self._check_kinds(f, levels, f"Column {column} of {input_name}")
             numbers = _all_values(values, f)
             places = np.where(np.isnan(numbers), levels.size, numbers).astype(np.intp)
+            if check_kinds:
+                self._check_kinds(f, levels, places, f"Column {column} of {input_name}")
             numbers[:] = self._numbers(f, levels)[places]
 
     def _numbers(self, f: int, levels: AnyArray) -> Floats:
@@ -84,17 +93,29 @@ class Categories:
         other = float(len(known)) if self.has_other[f] else np.nan
         return np.array([*(known.get(level, other) for level in levels.tolist()), np.nan])
 
-    def _check_kinds(self, f: int, levels: AnyArray, where: str) -> None:
-        """Refuse levels that are all unknown and of another kind than those of the model: they were mistaken."""
-        if any(level in self._index[f] for level in levels.tolist()):
+    def _check_kinds(self, f: int, levels: AnyArray, places: AnyArray, where: str) -> None:
+        """Refuse values of a kind that no level of the model has: they were mistaken."""
+        if len(self._kinds[f]) != 1:
             return
-        known = [isinstance(level, str) for level in self._index[f]]
-        found = [isinstance(level, str) for level in levels.tolist()]
-        if known and found and not set(known) & set(found):
+        (is_text,) = self._kinds[f]
+        others = np.array([*(isinstance(level, str) != is_text for level in levels.tolist()), False])
+        if not others.any():
+            return
+        # Those that occur: a table of categories may have more. Rare ones, which have no number, may be of any kind.
+        there = np.bincount(places, minlength=levels.size + 1) > 0
+        if self.has_other[f] and (there[:-1] & ~others[:-1]).any():
+            return
+        mistaken = levels[np.flatnonzero(others & there)].tolist()
+        if mistaken:
             raise ValueError(
-                f"{where} has {_kind(found)} ({_listed(levels.tolist())}), but the categories that the model knows are "
-                f"{_kind(known)} ({_listed(list(self._index[f]))}): none of its values is one of them."
+                f"{where} has {_kind(not is_text)} ({_listed(mistaken)}), but the categories that the model knows are "
+                f"{_kind(is_text)} ({_listed(list(self._index[f]))}): none of these values is one of them."
             )
+
+    @cached_property
+    def _kinds(self) -> list[set[bool]]:
+        """Whether levels are strings, for every feature; both if some are."""
+        return [{isinstance(level, str) for level in index} for index in self._index]
 
     @cached_property
     def _index(self) -> list[dict[Any, float]]:
@@ -219,8 +240,8 @@ def categorical_mask(chosen: Sequence[Any], names: Sequence[str] | None, n_featu
     return mask
 
 
-def _kind(are_text: list[bool]) -> str:
-    return "strings" if are_text[0] else "numbers"
+def _kind(is_text: bool) -> str:
+    return "strings" if is_text else "numbers"
 
 
 def _listed(levels: Any) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import column_or_1d
 
 from abc_plugins.core.runtime.arrays import AnyArray, Integers
-from abc_plugins.data.columns import is_missing
+from abc_plugins.data.columns import is_missing, warn_caller
 from abc_plugins.data.tables import series_values
 
 _COUNTED_LABELS = 2**16
@@ -57,9 +57,21 @@ def _label_array(y: Any, input_name: str) -> AnyArray:
         labels[:] = y
     else:
         labels = column_or_1d(series_values(y, input_name), warn=True)
+        if labels.dtype.kind == "U" and isinstance(y, list | tuple):
+            _warn_of_kinds(y, input_name)
     if labels.size == 0:
         raise ValueError(f"{input_name} must have at least one label; got 0 sample(s).")
     return labels
+
+
+def _warn_of_kinds(y: Sequence[Any], input_name: str) -> None:
+    """Warn of labels that NumPy has turned into text since some of them are."""
+    kinds = sorted({type(label).__name__ for label in y if not isinstance(label, str)})
+    if kinds:
+        warn_caller(
+            f"{input_name} has labels of the types {', '.join(kinds)} beside strings: all are taken for strings. "
+            "Convert them to one kind."
+        )
 
 
 def _factorize(labels: AnyArray, input_name: str) -> tuple[AnyArray, Integers]:

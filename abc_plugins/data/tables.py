@@ -7,6 +7,7 @@ scikit-learn's validators. Errors have scikit-learn's wording where it has one.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -47,9 +48,9 @@ class Features:
     Attributes
     ----------
     values : array of float32 or float64 or SparseTable, shape (n_samples, n_features)
-        NaN where a value is missing; the largest numbers in place of infinite ones. C- or F-contiguous, perhaps
-        read-only, perhaps the caller's own.
-        In categorical columns indices into their levels; then the array is float64 and nobody else's.
+        NaN where a value is missing; the largest numbers in place of infinite ones; in categorical columns indices
+        into their levels. C- or F-contiguous. With categorical columns a float64 array of its own; without, it may be
+        the caller's array: do not write to it.
     names : list of str or None
         Column names; None if the table has none that are strings.
     levels : list of array or None, one per feature
@@ -387,5 +388,8 @@ def series_values(values: Any, input_name: str) -> Any:
     """Unwrap a column of a table library; anything else is returned as it is."""
     if np.ma.is_masked(values):
         raise ValueError(f"Input {input_name} contains masked values.")
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(values, pandas.api.extensions.ExtensionArray):
+        values = pandas.Series(values)  # else NumPy would take integers for floats
     wrapped = nw.from_native(values, allow_series=True, pass_through=True)
     return wrapped.to_numpy() if isinstance(wrapped, nw.Series | nw.DataFrame) else values

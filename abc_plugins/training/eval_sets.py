@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +61,8 @@ def list_eval_sets(
 ) -> list[GivenSet]:
     """Evaluation sets of a fit: those of `eval_set`, called "valid_0", "valid_1", ... or by `eval_names`, or X_val."""
     if X_val is not None or y_val is not None:
+        if eval_names is not None:
+            fail("eval_names", eval_names, f'None with X_val, which is called "{VALIDATION_NAME}"')
         if X_val is None or y_val is None:
             there, missing = ("y_val", "X_val") if X_val is None else ("X_val", "y_val")
             raise ValueError(f"{there} is provided, but {missing} was not provided: they go together.")
@@ -67,17 +70,15 @@ def list_eval_sets(
             raise ValueError("eval_set must be None with X_val: give all evaluation sets as eval_set, or one as X_val.")
         names = ("X_val", "y_val", " of X_val")
         return [GivenSet(VALIDATION_NAME, X_val, y_val, sample_weight_val, eval_init_score, *names)]
-    allowed = "a list of (X, y) or (X, y, sample_weight) tuples"
-    given: Any = [] if eval_set is None else [eval_set] if isinstance(eval_set, tuple) else eval_set
-    if not isinstance(given, list):
-        fail("eval_set", type(given).__name__, allowed, TypeError)
-    for index, parts in enumerate(given):
-        if not isinstance(parts, list | tuple) or len(parts) not in (2, 3):
-            fail(f"eval_set[{index}]", type(parts).__name__, allowed, TypeError)
+    if sample_weight_val is not None:
+        raise ValueError("sample_weight_val is provided, but X_val was not provided: they go together.")
+    given = _list_given(eval_set)
     set_names = _check_names(eval_names, len(given))
     scores: Any = [None] * len(given) if eval_init_score is None else eval_init_score
     if not isinstance(scores, list | tuple) or len(scores) != len(given):
-        fail("eval_init_score", type(scores).__name__, "a list of scores for each of the sets in eval_set", TypeError)
+        found = f"{len(scores)} of them" if isinstance(scores, list | tuple) else type(scores).__name__
+        error = ValueError if isinstance(scores, list | tuple) else TypeError
+        fail("eval_init_score", found, f"a list of scores for each of the {len(given)} sets in eval_set", error)
     return [
         GivenSet(
             name,
@@ -91,6 +92,33 @@ def list_eval_sets(
         )
         for index, (name, parts, score) in enumerate(zip(set_names, given, scores, strict=True))
     ]
+
+
+def _list_given(eval_set: Any) -> list[Any]:
+    """The evaluation sets, also of a single one or of a tuple of them."""
+    if eval_set is None:
+        return []
+    if isinstance(eval_set, tuple) and not (eval_set and all(isinstance(part, tuple) for part in eval_set)):
+        eval_set = [eval_set]
+    one = "(X, y) or (X, y, sample_weight)"
+    if not isinstance(eval_set, list | tuple):
+        fail("eval_set", type(eval_set).__name__, f"a list of {one} tuples", TypeError)
+    for index, parts in enumerate(eval_set):
+        if not isinstance(parts, list | tuple):
+            fail(f"eval_set[{index}]", type(parts).__name__, f"a tuple {one}", TypeError)
+        if len(parts) not in (2, 3):
+            fail(f"eval_set[{index}]", f"{len(parts)} parts", f"a tuple {one}")
+    return list(eval_set)
+
+
+def check_beginning(init_score: Any, sets: Sequence[GivenSet], calibration: str | None, *, has_sets: bool) -> None:
+    """Refuse scores and a calibration that would have nothing to be compared with."""
+    if any((one.init_score is None) != (init_score is None) for one in sets):
+        raise ValueError("eval_init_score must be given with init_score for all evaluation sets, and only then.")
+    if calibration is not None and not has_sets:
+        fail("calibration", calibration, "None without evaluation sets and early stopping")
+    if calibration is not None and init_score is not None:
+        fail("calibration", calibration, "None with init_score, which is not part of the model")
 
 
 def _check_names(eval_names: Any, n_sets: int) -> list[str]:
@@ -119,8 +147,10 @@ def read_scores(scores: Any, n_samples: int, n_classes: int, name: str) -> Float
     return values
 
 
-def hold_out(codes: Integers, n_classes: int, fraction: float, seed: int) -> tuple[AnyArray, AnyArray]:
+def hold_out(codes: Integers, fraction: float, seed: int) -> tuple[AnyArray, AnyArray]:
     """Set a share of the training data aside, the same share of every class where that is possible.
+
+    The only row of a class is trained on.
 
     Returns
     -------
@@ -129,11 +159,17 @@ def hold_out(codes: Integers, n_classes: int, fraction: float, seed: int) -> tup
     """
     from sklearn.model_selection import train_test_split  # imports much more, and most fits do without
 
-    counts = np.bincount(codes, minlength=n_classes)
     n_held = int(np.ceil(fraction * codes.size))
-    stratify = codes if counts.min() >= 2 and min(n_held, codes.size - n_held) >= n_classes else None
-    inner, held = train_test_split(np.arange(codes.size), test_size=fraction, random_state=seed, stratify=stratify)
-    return inner, held
+    is_single = np.bincount(codes)[codes] == 1
+    if np.count_nonzero(~is_single) <= n_held:  # nearly all classes have one row
+        is_single[:] = False
+    rows = np.flatnonzero(~is_single)
+    strata = np.bincount(codes[rows])
+    strata = strata[strata > 0]
+    is_enough = strata.min() >= 2 and min(n_held, rows.size - n_held) >= strata.size
+    stratify = codes[rows] if is_enough else None
+    inner, held = train_test_split(rows, test_size=n_held, random_state=seed, stratify=stratify)
+    return np.concatenate([inner, np.flatnonzero(is_single)]), held
 
 
 def make_eval_set(

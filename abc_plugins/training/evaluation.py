@@ -23,6 +23,9 @@ from abc_plugins.training.metrics import ALIASES, find_metric, metric_names
 _LOG_LOSS = "logloss"
 """Computed from scores, which is faster and has no rounding of small probabilities."""
 
+_NEGATIVE_LOG_LOSS = "neg_log_loss"
+"""scikit-learn's, which would refuse samples that lack a class."""
+
 MetricFunction = Callable[..., tuple[str, float, bool]]
 """metric(y_true, y_proba) or metric(y_true, y_proba, weight) -> (name, value, higher is better), as in LightGBM."""
 
@@ -41,7 +44,7 @@ class EvalSet:
         Class indices of the labels.
     weights : array of float64, shape (n_samples,)
     scores : array of float64, shape (n_samples, n_classes)
-        Not up to date after `keep_probabilities`.
+        Not up to date if probabilities are kept in their place, see `start`.
     classes : array of shape (n_classes,)
         Labels of all classes, those that these samples lack included.
     given_scores : array of shape (n_samples, n_classes) or None
@@ -148,7 +151,7 @@ class Metrics:
             name, value, higher = _evaluate(metric, eval_set, proba)
             name = self._names[metric] if isinstance(metric, str) else name
             if any(name == earlier for earlier, _ in results):
-                fail("eval_metric", f"two functions that call it {name!r}", "metrics with different names")
+                fail("eval_metric", f"two metrics called {name!r}", "metrics with different names")
             self.higher_is_better[name] = higher
             results.append((name, value))
         return results
@@ -175,15 +178,17 @@ def _evaluate(metric: str | MetricFunction, eval_set: EvalSet, proba: Floats | N
     """Name and value of a metric, and whether higher is better; `proba` is None if none needs it."""
     if metric == _LOG_LOSS:
         return _LOG_LOSS, eval_set.log_loss(), False
+    if metric == _NEGATIVE_LOG_LOSS:
+        return metric, -eval_set.log_loss(), True
     assert proba is not None
     if isinstance(metric, str):
         found = find_metric(metric)
         if found is not None:
             return metric, found[0](proba, eval_set.codes, eval_set.weights), found[1]
-        return metric, _call_scorer(_get_scorer(metric), eval_set, proba), True
+        return metric, _call_scorer(_get_scorer(metric), metric, eval_set, proba), True
     if _is_scorer(metric):
         name = getattr(getattr(metric, "_score_func", metric), "__name__", type(metric).__name__)
-        return name, _call_scorer(metric, eval_set, proba), True
+        return name, _call_scorer(metric, name, eval_set, proba), True
     return _call_metric(metric, eval_set, proba)
 
 
@@ -194,7 +199,9 @@ def _call_metric(metric: MetricFunction, eval_set: EvalSet, proba: Floats) -> tu
     wanted = 3 if sum(parameter.kind in positional for parameter in parameters) >= 3 else 2
     result = metric(*arguments[:wanted])
     if not isinstance(result, tuple) or len(result) != 3:
-        fail("eval_metric", result, "a function that returns (name, value, higher_is_better)", TypeError)
+        raise TypeError(
+            f"eval_metric must be a function that returns (name, value, higher_is_better); it returned {result!r}."
+        )
     name, value, higher = result
     return str(name), float(value), bool(higher)
 
@@ -216,9 +223,14 @@ class _Scored(ClassifierMixin, BaseEstimator):
         return self.classes_[self.proba.argmax(axis=1)]
 
 
-def _call_scorer(scorer: Any, eval_set: EvalSet, proba: Floats) -> float:
+def _call_scorer(scorer: Any, name: str, eval_set: EvalSet, proba: Floats) -> float:
     weights = {} if (eval_set.weights == eval_set.weights[0]).all() else {"sample_weight": eval_set.weights}
-    return float(scorer(_Scored(proba, eval_set.classes), eval_set.X, eval_set.y, **weights))
+    try:
+        return float(scorer(_Scored(proba, eval_set.classes), eval_set.X, eval_set.y, **weights))
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"eval_metric {name!r} cannot be computed on the evaluation set {eval_set.name!r}: {error}"
+        ) from error
 
 
 def _is_scorer(metric: Any) -> bool:

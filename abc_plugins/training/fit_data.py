@@ -122,12 +122,12 @@ class GivenData:
         Levels are those of the rows that are trained on: of what is held out, others are as unknown as they are to a
         prediction.
         """
-        inner, held = hold_out(self.codes, self.classes.size, share, seed)
+        inner, held = hold_out(self.codes, share, seed)
         values, weights = self.values[inner], self.weights[inner]
         X_held = read_features(Features(self.values[held], None)).values  # prediction has need of floats
         categories = self._encode(values, weights)
         if self.categories is None:
-            categories.encode(X_held, self.features.levels, self.features.names, "X")
+            categories.encode(X_held, self.features.levels, self.features.names, "X", check_kinds=False)
         start_inner, start_held = (None, None) if self.start is None else (self.start[inner], self.start[held])
         held_out = make_eval_set(
             VALIDATION_NAME, X_held, self.codes[held], self.weights[held], self.classes, start_held

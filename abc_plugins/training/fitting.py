@@ -10,6 +10,8 @@ import numpy as np
 
 from abc_plugins.callbacks import Callback, early_stopping
 from abc_plugins.core.bins.binning import default_max_bins
+from abc_plugins.core.bins.columns import Columns
+from abc_plugins.core.bins.lists import make_spare_codes, spread_codes
 from abc_plugins.core.bins.training_data import TrainingData
 from abc_plugins.core.boosters import AnyBooster, make_booster, settle
 from abc_plugins.core.model.ensemble import LEAF, TreeEnsemble
@@ -24,7 +26,7 @@ from abc_plugins.training.fit_data import FitData, GivenData
 from abc_plugins.training.held_out import score_held_out
 from abc_plugins.training.refitting import RefitPlan
 from abc_plugins.training.resuming import Resumption, RunCheckpoints
-from abc_plugins.training.run import BY_CALLBACK, INTERRUPTED, TrainingRun, train
+from abc_plugins.training.run import INTERRUPTED, TrainingRun, train
 from abc_plugins.training.stopping import Stopping
 
 if TYPE_CHECKING:
@@ -72,19 +74,33 @@ class Fit:
         share, plan = self.stopping.held_out_share, None if self.resumption is None else self.resumption.refit_plan
         if share is None:
             data = self.given.with_all_rows(self.eval_sets)
-            return scale(self._train(data, workers)[0]), data.categories
-        first = None
-        if plan is None:
-            data = self.given.with_part_held_out(share, self.seed)
-            first, settings = self._train(data, workers)
-            first = score_held_out(first, data.eval_sets[0], self._n_before, workers)
-            if not self.stopping.refits or first.stopped_because in (BY_CALLBACK, INTERRUPTED):
-                return scale(first), data.categories
-            first_categories, plan = data.categories, RefitPlan.after(first, settings)
-        second, categories = self._refit(plan, workers)
-        if first is not None and second.model.n_rounds < plan.n_rounds:  # whoever ended it has a whole model so far
-            return scale(first), first_categories
-        return scale(plan.describe(second)), categories
+            run, categories = self._train(data, workers)[0], data.categories
+        elif plan is None:
+            run, categories = self._train_and_refit(share, workers)
+        else:
+            run, categories = self._refit(plan, workers)
+            run = plan.describe(run)
+        return scale(replace(run, rounds_before=self._n_before)), categories
+
+    def _train_and_refit(self, share: float, workers: Workers) -> tuple[TrainingRun, Categories]:
+        """Train on most rows until early stopping, and then, perhaps, on all of them."""
+        if self.before is not None:
+            warn_of_known_rows(share)
+        data = self.given.with_part_held_out(share, self.seed)
+        first, settings = self._train(data, workers)
+        first = score_held_out(first, data.eval_sets[0], self._n_before, workers)
+        if not self.stopping.refits or first.is_cut_short:
+            return first, data.categories
+        plan = RefitPlan.after(first, settings)
+        try:
+            second, categories = self._refit(plan, workers)
+        except KeyboardInterrupt:
+            if not self._keeps_interrupted:
+                raise
+            return plan.describe_without(first, INTERRUPTED), data.categories
+        if second.model.n_rounds < plan.n_rounds:  # whoever ended it has a whole model so far
+            return plan.describe_without(first, second.stopped_because), data.categories
+        return plan.describe(second), categories
 
     def _train(self, data: FitData, workers: Workers) -> tuple[TrainingRun, Settings]:
         """Train until early stopping, or for all rounds; what was left open in the settings is filled in."""
@@ -180,6 +196,15 @@ class Fit:
         return data.binned(self.settings.max_bins or default_max_bins(self.given.n_samples), workers)
 
 
+def warn_of_known_rows(share: float) -> None:
+    """Warn, in the name of who called the fit, of held-out rows that the model before may have been trained on."""
+    warn_caller(
+        f"A share of {share:g} of the rows is held out to stop the training early, but the model that it goes on from "
+        "may have been trained on them: their metrics may be too good, and stop it too late. Give an eval_set of rows "
+        "that the earlier rounds have not seen, or early_stopping=False."
+    )
+
+
 def warn_of_unused_leaves(num_leaves: int | None, settings: Settings) -> None:
     """Warn, in the name of who called the fit, of a number of leaves that symmetric trees do not have."""
     if num_leaves is not None and settings.tree_shape == "symmetric":
@@ -197,13 +222,13 @@ def warn_without_splits(run: TrainingRun, data: TrainingData, settings: Settings
         return
     least = 2 * settings.min_samples_leaf
     if data.n_samples * settings.subsample < least:
-        share = "" if settings.subsample == 1.0 else f" of which {settings.subsample:g} are drawn for a round,"
+        share = "" if settings.subsample == 1.0 else f" of which a share of {settings.subsample:g} is drawn,"
         why = (
             f"there are {data.n_samples} samples,{share} but two leaves need {least}: set a smaller min_samples_leaf "
             f"than {settings.min_samples_leaf}"
         )
-    elif data.columns.feature.size == 0:
-        why = "all features are constant"
+    elif _are_constant(data.columns):
+        why = "all features are constant or missing"
     elif np.unique(data.labels).size == 1:
         why = "all samples that have weight are of one class"
     else:
@@ -212,3 +237,11 @@ def warn_without_splits(run: TrainingRun, data: TrainingData, settings: Settings
             "min_samples_leaf, min_child_weight and min_split_gain)"
         )
     warn_caller(f"The model has no splits, and predicts the same for all samples: {why}.")
+
+
+def _are_constant(columns: Columns) -> bool:
+    """Whether no feature has two values, or one beside missing ones."""
+    if (columns.n_bins > 1).any():
+        return False
+    spare = make_spare_codes(columns)
+    return all(np.ptp(spread_codes(columns, f, spare)) == 0 for f in range(columns.feature.size))

@@ -34,7 +34,7 @@ def find_metric(name: str) -> tuple[Metric, bool] | None:
     top = _TOP.fullmatch(name)
     if top is not None:
         return partial(_top, int(top[1])), True
-    return _NAMED.get(name)
+    return _NAMED.get(name) or _SCORERS.get(name)
 
 
 def metric_names() -> str:
@@ -92,6 +92,11 @@ def _brier(proba: Floats, codes: Integers, weights: Floats) -> float:
     return float(np.average(squares, weights=weights))
 
 
+def _negative_brier(proba: Floats, codes: Integers, weights: Floats) -> float:
+    """As scikit-learn has it: of two classes half of ours."""
+    return -_brier(proba, codes, weights) / (2.0 if proba.shape[1] == 2 else 1.0)
+
+
 def _top(k: int, proba: Floats, codes: Integers, weights: Floats) -> float:
     """Share of the samples whose class is among the `k` most probable; of equal ones, the first count."""
     own = proba[np.arange(codes.size), codes][:, None]
@@ -108,3 +113,9 @@ _NAMED: dict[str, tuple[Metric, bool]] = {
     "auc": (_auc, True),
     "brier": (_brier, False),
 }
+
+_SCORERS: dict[str, tuple[Metric, bool]] = {
+    "neg_brier_score": (_negative_brier, True),
+    "top_k_accuracy": (partial(_top, 2), True),
+}
+"""Scorers of scikit-learn that we compute ourselves: its own refuse samples that lack a class."""

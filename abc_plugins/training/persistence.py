@@ -45,6 +45,7 @@ def save_classifier(classifier: ABCBoostClassifier, path: str | os.PathLike[str]
         best_score=classifier.best_score_,
         stopped_because=classifier.stopped_because_,
         temperature=classifier.temperature_,
+        rounds_before=classifier.rounds_before_,
     )
     params = storable_params(classifier, stacklevel=3)
     header = make_header(params, classifier.classes_, names, classifier._categories, run)
@@ -76,6 +77,7 @@ def make_header(
         "best_score": run.best_score,
         "stopped_because": run.stopped_because,
         "temperature": run.temperature,
+        "rounds_before": run.rounds_before,
     }
 
 
@@ -106,6 +108,7 @@ def load_classifier(cls: type[ABCBoostClassifier], path: str | os.PathLike[str])
         best_score=header.get("best_score", {}),
         stopped_because=header.get("stopped_because", ""),
         temperature=header.get("temperature", 1.0),
+        rounds_before=header.get("rounds_before", 0),
     )
     classifier._keep(run, header["classes"], header["feature_names"], stored_categories(header))
     return classifier
@@ -161,6 +164,9 @@ def check_classifier_header(header: Mapping[str, Any], n_rounds: int, known_para
     for name in ("trees_grown", "guarded_rounds"):
         if header[name] < 0:
             raise ModelFormatError(f"{name} must not be negative.")
+    rounds_before = header.get("rounds_before", 0)
+    if type(rounds_before) is not int or not 0 <= rounds_before <= n_rounds:
+        raise ModelFormatError(f"rounds_before must be a number from 0 to {n_rounds}.")
     if not isinstance(header.get("stopped_because", ""), str):
         raise ModelFormatError("stopped_because must be text.")
     check_evaluations(header["evals_result"])

@@ -52,13 +52,21 @@ class RefitPlan:
 
     def describe(self, second: TrainingRun) -> TrainingRun:
         """The second training, with the metrics of the first one: its own rows have none."""
+        ending = f"refitted on all rows for {self.n_rounds} rounds"
+        if second.model.n_rounds < self.n_rounds:
+            n_rounds, why = second.model.n_rounds, second.stopped_because
+            ending = f"the refit on all rows was cut short after {n_rounds} rounds: {why}"
         return replace(
             second,
             evals_result=self.evals_result,
             best_score=self.best_score,
             temperature=self.temperature,
-            stopped_because=f"{self.stopped_because}; refitted on all rows for {self.n_rounds} rounds",
+            stopped_because=f"{self.stopped_because}; {ending}",
         )
+
+    def describe_without(self, first: TrainingRun, why: str) -> TrainingRun:
+        """The first training alone, since the second one was cut short."""
+        return replace(first, stopped_because=f"{self.stopped_because}; the refit on all rows was cut short: {why}")
 
     def to_header(self) -> dict[str, Any]:
         """Plain values for a checkpoint."""

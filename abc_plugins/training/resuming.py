@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -225,7 +225,8 @@ class RunCheckpoints:
 
     def _save(self, context: RoundContext, hooks: CallbackList, path: str | os.PathLike[str] | None) -> None:
         booster, data = context.booster, self.data
-        run = describe_run(context, booster.model.n_rounds)
+        rounds_before = 0 if self.before is None else self.before.best_iteration_
+        run = replace(describe_run(context, booster.model.n_rounds), rounds_before=rounds_before)
         states = [[_kind(callback), callback.get_state()] for callback in hooks.callbacks]
         checkpoint = Checkpoint(
             header={
@@ -234,7 +235,7 @@ class RunCheckpoints:
                 "best_iteration": context.best_iteration,
                 "callbacks": [state for state in states if state[1] is not None],
                 "origin": self._origin,
-                "rounds_before": 0 if self.before is None else self.before.best_iteration_,
+                "rounds_before": rounds_before,
                 "refit": None if self.refit_plan is None else self.refit_plan.to_header(),
             },
             model_header=make_header(self._params, data.classes, data.names, data.categories, run),

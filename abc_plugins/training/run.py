@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from abc_plugins.callbacks import CallbackList, Evaluations, RoundContext
@@ -39,6 +39,8 @@ class TrainingRun:
     best_score: dict[str, dict[str, float]]
     stopped_because: str
     temperature: float = 1.0
+    rounds_before: int = 0
+    is_cut_short: bool = False  # by the user or their callback, so that nobody knows how many rounds are best
 
 
 def train(
@@ -56,7 +58,7 @@ def train(
     """Boost for up to `n_rounds` rounds.
 
     With `keep_interrupted` an interruption (Ctrl-C) after the first round ends the training with the rounds done so
-    far; else it is raised. `total_weight` of the samples is for callbacks that tell mean losses.
+    far; else it is raised. `total_weight`, that of the training samples, is for callbacks that tell mean losses.
     """
     context = RoundContext(
         booster=booster,
@@ -72,6 +74,7 @@ def train(
         checkpoints.begin(context, metrics, hooks)
     started = time.perf_counter() - context.seconds
     rounds_done = context.n_rounds_done = booster.model.n_rounds
+    rounds_before = rounds_done - _rounds_evaluated(context)
     hooks.before_training(context)
     if checkpoints is not None:
         checkpoints.restore_callbacks(context, hooks)
@@ -90,22 +93,22 @@ def train(
                 context.stopped_because = context.stopped_because or BY_CALLBACK
                 break
         context.stopped_because = context.stopped_because or f"{ALL_ROUNDS}, {n_rounds}, were done"
-    except KeyboardInterrupt:
-        if rounds_done == 0 or not keep_interrupted:
+    except BaseException as error:
+        context.save_checkpoint = None  # part of a round may have been done
+        if not isinstance(error, KeyboardInterrupt) or rounds_done == 0 or not keep_interrupted:
             raise
-        # Part of a round may have been done.
         booster.model.truncate(rounds_done)
         for values in (values for metrics_of in context.evals_result.values() for values in metrics_of.values()):
-            del values[rounds_done:]
-        context.stopped_because = INTERRUPTED
+            del values[rounds_done - rounds_before :]
+        context.stopped_because, hooks.is_cut_short = INTERRUPTED, True
         _logger.warning("Training was interrupted: the model has the %d rounds done so far.", rounds_done)
     finally:
         hooks.after_training(context)
-    return describe_run(context, rounds_done)
+    return replace(describe_run(context, rounds_done), is_cut_short=hooks.is_cut_short)
 
 
 def describe_run(context: RoundContext, rounds_done: int) -> TrainingRun:
-    """What the training has left behind after `n_rounds` rounds."""
+    """What the training has left behind after `rounds_done` rounds."""
     booster = context.booster
     best_iteration = rounds_done if context.best_iteration is None else context.best_iteration
     return TrainingRun(
@@ -124,6 +127,12 @@ def describe_run(context: RoundContext, rounds_done: int) -> TrainingRun:
         },
         stopped_because=context.stopped_because or "",
     )
+
+
+def _rounds_evaluated(context: RoundContext) -> int:
+    """Rounds that have metrics; those of a model that training goes on from have none."""
+    first = next(iter(context.evals_result.values()), {})
+    return len(next(iter(first.values()), []))
 
 
 def _describe_round(

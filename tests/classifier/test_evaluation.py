@@ -63,7 +63,8 @@ def test_early_stopping_without_an_evaluation_set(make_data):
     ("eval_set", "error", "message"),
     [
         ("valid", TypeError, r"eval_set must be a list of \(X, y\) or \(X, y, sample_weight\) tuples; got 'str'"),
-        ([np.ones(3)], TypeError, r"eval_set\[0\] must be a list of .* tuples; got 'ndarray'"),
+        ([np.ones(3)], TypeError, r"eval_set\[0\] must be a tuple \(X, y\) or \(X, y, sample_weight\); got 'ndarray'"),
+        ([(1, 2, 3, 4)], ValueError, r"eval_set\[0\] must be a tuple \(X, y\) or \(X, y, sample_weight\); got 4 parts"),
         ([(np.ones((2, 4)), [0])], ValueError, r"X and y in eval_set\[0\] must have the same number of samples"),
         ([(np.ones((2, 3)), [0, 1])], ValueError, r"X of eval_set\[0\] has 3 features, but .* expecting 4"),
         ([(np.ones((2, 4)), [0, 9])], ValueError, r"y of eval_set\[0\] has labels that are not among the classes"),
@@ -82,8 +83,13 @@ def test_impossible_evaluation_sets(data, eval_set, error, message):
         ("top_0", ValueError, "eval_metric must be 'logloss', .* 'top_3', .* a function .*; got 'top_0'"),
         (3, TypeError, "eval_metric must be 'logloss', 'error', 'accuracy', .* a function .*; got 3"),
         ([], ValueError, "eval_metric must be at least one metric"),
-        (lambda y, p: y[0] + p[0, 0], TypeError, r"a function that returns \(name, value, higher_is_better\); got"),
-        ([accuracy, lambda y, p: accuracy(y, p)], ValueError, "metrics with different names; got two .* 'accuracy'"),
+        (lambda y, p: y[0] + p[0, 0], TypeError, r"returns \(name, value, higher_is_better\); it returned"),
+        (lambda y, p: None, TypeError, r"returns \(name, value, higher_is_better\); it returned None\."),  # noqa: ARG005
+        (
+            [accuracy, lambda y, p: accuracy(y, p)],
+            ValueError,
+            "got two metrics called 'accuracy'",
+        ),
     ],
 )
 def test_impossible_metrics(data, eval_metric, error, message):

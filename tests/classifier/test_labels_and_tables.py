@@ -151,3 +151,18 @@ def test_strings_that_are_amounts_are_warned_about(make_data):
         warnings.simplefilter("error")
         assert quick(num_leaves=None, categorical_features=["a", "zip"]).fit(table, data.y).is_categorical_.all()
         assert not quick(num_leaves=None).fit(table.astype(float), data.y).is_categorical_.any()
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "boolean", "int64[pyarrow]", "bool[pyarrow]"])
+def test_labels_in_arrays_of_pandas_keep_their_type(data, dtype):
+    y = pandas.Series(data.y % 2).astype(dtype)
+    expected = bool if "bool" in dtype else np.int64
+    model, of_array = quick().fit(data.X, y), quick().fit(data.X, y.values)
+    assert of_array.classes_.dtype == model.classes_.dtype == expected
+    assert_same_models(of_array, model, data.X_test)
+
+
+def test_numbers_among_strings_are_no_labels_without_a_word(data):
+    y = [1 if label == 0 else f"{label}" for label in data.y.tolist()]
+    with pytest.warns(UserWarning, match="y has labels of the types int beside strings: all are taken for strings"):
+        assert quick().fit(data.X, y).classes_.tolist() == ["1", "2", "3"]

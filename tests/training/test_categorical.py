@@ -15,6 +15,7 @@ from abc_plugins import ABCBoostClassifier
 from abc_plugins.callbacks import checkpoint
 from abc_plugins.core.model.file import ModelFormatError
 from abc_plugins.core.model.header import check_header, decode_header, encode_header
+from abc_plugins.training.eval_sets import hold_out
 
 N = 600
 METHODS = {
@@ -157,6 +158,35 @@ def test_other_columns_are_refused_at_the_fit() -> None:
     ):
         with pytest.raises((ValueError, TypeError), match=message):
             small(categorical_features=categorical).fit(TABLE, Y)
+
+
+@pytest.mark.parametrize("as_text", [False, True], ids=["numbers", "strings"])
+def test_a_few_values_of_another_kind_are_refused(as_text: bool) -> None:
+    numbers = np.arange(300) % 3
+    known = numbers.astype(str) if as_text else numbers
+    fitted = ABCBoostClassifier(n_estimators=3, n_jobs=1, categorical_features=["c"])
+    fitted.fit(pd.DataFrame({"c": pd.Series(known, dtype=object)}), numbers)
+    mixed = pd.Series(known, dtype=object)
+    mixed[5] = 2 if as_text else "2"
+    message = "Column 'c' of X has numbers \\(2\\), but .* are strings" if as_text else "has strings \\('2'\\), but"
+    with pytest.raises(ValueError, match=message):
+        fitted.predict(pd.DataFrame({"c": mixed}))
+    # What a table of categories could have, but does not, is no matter.
+    unused = pd.Series(known, dtype=object).astype(pd.CategoricalDtype([*dict.fromkeys(known.tolist()), mixed[5]]))
+    assert (fitted.predict(pd.DataFrame({"c": unused})) == numbers).all()
+    fitted.fit(pd.DataFrame({"c": mixed}), numbers)  # both kinds are known
+    fitted.predict(pd.DataFrame({"c": mixed}))
+
+
+def test_the_only_value_of_a_kind_may_be_held_out() -> None:
+    labels = np.arange(300, dtype=np.int32) % 3
+    _, held = hold_out(labels, 0.1, seed=np.random.RandomState(0).randint(2**31 - 1))
+    column = pd.Series(labels, dtype=object)
+    column[held[0]] = "other"
+    options: dict[str, Any] = {"n_estimators": 2, "early_stopping": True, "refit": False, "n_jobs": 1}
+    fitted = ABCBoostClassifier(**options, categorical_features=["c"], random_state=0)
+    fitted.fit(pd.DataFrame({"c": column}), labels)
+    assert fitted.categories_[0].tolist() == [0, 1, 2]
 
 
 def test_weights_and_held_out_rows_of_levels() -> None:

@@ -184,3 +184,16 @@ def test_why_it_stopped_is_saved(data, tmp_path):
     loaded = ABCBoostClassifier.load_model(tmp_path / "model")
     for name in ("best_score_", "stopped_because_", "n_iter_"):
         assert getattr(loaded, name) == getattr(fitted, name) != {}, name
+
+
+@pytest.mark.parametrize("stops", [np.True_, np.False_])
+def test_truth_values_of_numpy_are_truth_values(data, stops, tmp_path):
+    options = {"early_stopping_rounds": None}
+    fitted = model(early_stopping=stops, verbose=np.False_, **options).fit(data.X, data.y)
+    plain = model(early_stopping=bool(stops), verbose=False, **options).fit(data.X, data.y)
+    assert_same_trees(fitted, plain)
+    assert fitted.stopped_because_ == plain.stopped_because_
+    fitted.save_model(tmp_path / "model")
+    assert bool(ABCBoostClassifier.load_model(tmp_path / "model").early_stopping) == bool(stops)
+    with pytest.raises(ValueError, match="early_stopping_rounds must be None with early_stopping=False"):
+        model(early_stopping=np.False_).fit(data.X, data.y)

@@ -9,6 +9,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from abc_plugins import ABCBoostClassifier
+from abc_plugins.training.eval_sets import hold_out
 from abc_plugins.training.evaluation import EvalSet
 
 OPTIONS = {"n_estimators": 20, "num_leaves": 5, "max_depth": 3, "n_jobs": 1, "random_state": 0, "learning_rate": 0.3}
@@ -44,6 +45,18 @@ def test_a_validation_set_is_an_evaluation_set(data):
         ({"X_val": np.ones((2, 4)), "y_val": [0]}, ValueError, "X and y of X_val must have the same number of samples"),
         ({"eval_names": ["a"]}, ValueError, r"eval_names must be a list of 0 different names"),
         ({"eval_names": "a"}, TypeError, "eval_names must be a list of"),
+        (
+            {"X_val": np.ones((2, 4)), "y_val": [0, 1], "eval_names": ["a"]},
+            ValueError,
+            "eval_names must be None with X_val, which is called \"validation\"; got \\['a'\\]",
+        ),
+        ({"sample_weight_val": [1.0]}, ValueError, "sample_weight_val is provided, but X_val was not provided"),
+        (
+            {"eval_set": [(np.ones((2, 4)), [0, 1])], "eval_init_score": [[], []]},
+            ValueError,
+            "eval_init_score must be a list of scores for each of the 1 sets in eval_set; got 2 of them",
+        ),
+        ({"eval_init_score": 3}, TypeError, "eval_init_score must be a list of scores for .*; got 'int'"),
     ],
 )
 def test_impossible_validation_sets(data, given, error, message):
@@ -57,6 +70,26 @@ def test_names_of_evaluation_sets(data):
     assert list(fitted.evals_result_) == ["all", "some"]
     with pytest.raises(ValueError, match="eval_names must be a list of 2 different names"):
         model().fit(data.X, data.y, eval_set=sets, eval_names=["all", "all"])
+
+
+def test_sets_may_be_in_a_tuple(data):
+    sets = [(data.X, data.y), (data.X[:50], data.y[:50])]
+    plain, fitted = (model().fit(data.X, data.y, eval_set=given) for given in (sets, tuple(sets)))
+    assert fitted.evals_result_ == plain.evals_result_
+    assert len(fitted.evals_result_) == 2
+
+
+def test_the_only_row_of_a_class_is_trained_on():
+    codes = np.repeat([0, 1, 3, 4], [60, 30, 1, 9]).astype(np.int32)  # and no row of class 2
+    inner, held = hold_out(codes, 0.1, seed=0)
+    np.testing.assert_array_equal(np.sort(np.concatenate([inner, held])), np.arange(100))
+    assert np.bincount(codes[held]).tolist() == [6, 3, 0, 0, 1]
+
+
+@pytest.mark.parametrize(("n_rows", "n_held"), [(2, 1), (5, 1), (21, 3)])
+def test_rows_are_held_out_even_if_every_class_has_one(n_rows, n_held):
+    inner, held = hold_out(np.arange(n_rows, dtype=np.int32), 0.1, seed=0)
+    assert (inner.size, held.size) == (n_rows - n_held, n_held)
 
 
 def test_a_pipeline_transforms_the_validation_set(data):

@@ -144,6 +144,14 @@ def test_evaluation_sets_need_scores_as_well(make, data):
         make().fit(data.X, data.y, eval_set=eval_set, init_score=np.zeros((160, 4)))
     with pytest.raises(ValueError, match="eval_init_score must be given with init_score"):
         make().fit(data.X, data.y, eval_set=eval_set, eval_init_score=[np.zeros((160, 4))])
+    with pytest.raises(ValueError, match="eval_init_score must be given with init_score for all evaluation sets"):
+        make().fit(
+            data.X,
+            data.y,
+            eval_set=2 * eval_set,
+            init_score=np.zeros((160, 4)),
+            eval_init_score=[np.zeros((160, 4)), None],
+        )
 
 
 def test_a_checkpoint_of_a_training_that_went_on(make, data, tmp_path):

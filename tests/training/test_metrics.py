@@ -107,3 +107,40 @@ def test_a_score_stops_the_training_when_it_falls(make_data):
     scores = model.evals_result_["valid_0"]["balanced_accuracy"]
     assert model.best_iteration_ == np.argmax(scores) + 1
     assert len(scores) == model.best_iteration_ + 5
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_scorers_that_are_computed_here_are_those_of_scikit_learn(n_classes):
+    of = make_set(True, n_classes)
+    proba = softmax(of.scores)
+    values = dict(Metrics(["neg_brier_score", "neg_log_loss"]).evaluate(of))
+    squares = ((proba - np.eye(n_classes)[of.codes]) ** 2).sum(axis=1)
+    expected_brier = np.average(squares, weights=of.weights) / (2 if n_classes == 2 else 1)
+    assert values["neg_brier_score"] == pytest.approx(-expected_brier)
+    assert values["neg_log_loss"] == pytest.approx(-metrics.log_loss(of.y, proba, sample_weight=of.weights))
+    if n_classes == 2:
+        brier = metrics.brier_score_loss(of.codes, proba[:, 1], sample_weight=of.weights)
+        assert values["neg_brier_score"] == pytest.approx(-brier)
+    else:
+        top = metrics.top_k_accuracy_score(of.y, proba, sample_weight=of.weights)
+        assert dict(Metrics("top_k_accuracy").evaluate(of))["top_k_accuracy"] == pytest.approx(top)
+
+
+@pytest.mark.parametrize("metric", ["neg_log_loss", "neg_brier_score", "top_k_accuracy"])
+def test_rows_that_are_held_out_may_lack_a_class(make_data, metric):
+    data = make_data(3, 120)
+    y = data.y.copy()
+    y[:3] = 9
+    options = {"n_estimators": 20, "early_stopping_rounds": 3, "n_jobs": 1, "random_state": 0}
+    fitted = ABCBoostClassifier(eval_metric=metric, **options).fit(data.X, y)
+    assert np.isfinite(fitted.best_score_["validation"][metric])
+
+
+def test_errors_of_scorers_name_metric_and_set():
+    of = make_set(False)
+    of.codes[:] = 0
+    of.y[:] = "a"
+    with pytest.raises(
+        ValueError, match="eval_metric 'roc_auc_ovo' cannot be computed on the evaluation set 'valid': "
+    ):
+        Metrics("roc_auc_ovo").evaluate(of)

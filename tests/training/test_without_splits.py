@@ -32,13 +32,14 @@ def fit(*data: Any, **options: Any) -> ABCBoostClassifier:
             Y,
             None,
             {"subsample": 0.1},
-            r"60 samples, of which 0\.1 are drawn for a round, but two leaves need 10",
+            r"60 samples, of which a share of 0\.1 is drawn, but two leaves need 10",
         ),
-        (np.ones_like(X), Y, None, {}, "all features are constant"),
+        (np.ones_like(X), Y, None, {}, "all features are constant or missing"),
+        (np.full_like(X, np.nan), Y, None, {}, "all features are constant or missing"),
         (X, Y, Y == 1, {}, "all samples that have weight are of one class"),
         (np.eye(N), Y, None, {}, "no split of a feature improves the loss by enough and leaves enough samples"),
     ],
-    ids=["few rows", "few rows drawn", "constant", "one class", "rare values"],
+    ids=["few rows", "few rows drawn", "constant", "missing", "one class", "rare values"],
 )
 def test_the_warning_says_why(X: Any, y: Any, weights: Any, options: Any, why: str, method: Any) -> None:
     with pytest.warns(UserWarning, match=f"The model has no splits.*{why}") as caught:
