@@ -58,6 +58,7 @@ class LightGBMEngine:
     ) -> None:
         self._n_outputs, self._max_leaves, self._workers = n_outputs, max_leaves, workers
         self._booster = _private_booster(params, booster, n_outputs)
+        self._rate = float(self._booster.params["learning_rate"])
         self._sums = [np.array(sums) for sums in self._tree_sums()]
         self._gradients, self._hessians = np.empty((2, self._sums[0].shape[1], n_outputs), dtype=np.float32)
         self._additions: list[list[Floats]] = []
@@ -100,11 +101,16 @@ class LightGBMEngine:
             text = self._booster.model_to_string(num_iteration=1, start_iteration=iteration)
             texts = read_model(text)[1][:n_rows]
         self.texts += texts
-        self.finders += [LeafFinder(np.zeros(1) if is_stump(text) else leaf_values(text)) for text in texts]
+        # Divided by the rate, leaves are told apart as well as at a rate of 1.
+        self.finders += [
+            LeafFinder(np.zeros(1) if is_stump(text) else leaf_values(text) / self._rate) for text in texts
+        ]
         additions = []
         for sums, before in zip(self._tree_sums(), self._sums, strict=True):
             added = np.empty_like(before)
             take_difference(sums, before, added, self._workers)
+            if self._rate != 1.0:
+                added /= self._rate
             additions.append(added)
         self._additions += [[added[t] for added in additions] for t in range(n_rows)]
 

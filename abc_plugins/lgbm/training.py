@@ -31,6 +31,7 @@ from abc_plugins.lgbm.params import (
     count_rounds,
     find_n_classes,
     main_names,
+    objective_name,
     whole_number,
 )
 from abc_plugins.lgbm.trainer import EvalFunction, Run, Trainer
@@ -162,7 +163,7 @@ def listed(value: Any) -> list[Any]:
 def count_classes(params: dict[str, Any] | None, train_set: lgb.Dataset) -> int:
     """Find the number of classes; labels are only looked at if the parameters do not tell."""
     named = main_names(params)
-    if named.get("objective") == "binary":
+    if objective_name(named) == "binary":
         return 2
     if "num_class" in named:
         return find_n_classes(params, 0.0)

@@ -68,7 +68,9 @@ class RoundSettings:
         common = {name: generic[name] for name in ("device", "nthread") if name in generic}
         n_classes = int(learner["learner_model_param"]["num_class"])
         tree = gradient_booster["tree_train_param"]
-        clip = float(tree["max_delta_step"]) or options.leaf_clip or 0.0
+        clip = float(tree["max_delta_step"])  # 0 is no limit
+        if clip == 0.0 and "max_delta_step" not in named:
+            clip = options.leaf_clip or 0.0
         keeps_values = not options.is_directional and options.leaf_values == "paper"
         tree = tree | {"max_delta_step": clip if keeps_values else 0.0}  # otherwise the clip is for our leaf values
         is_stock = "min_child_weight" not in named and float(tree["min_child_weight"]) == _STOCK_CHILD_WEIGHT

@@ -292,3 +292,49 @@ def test_a_process_without_the_package_predicts_the_same(data, params, tmp_path)
     np.testing.assert_allclose(np.load(tmp_path / "p.npy"), booster.predict(X), atol=1e-10)
     contributions = booster.predict(X[:20], pred_contrib=True).reshape(20, N_CLASSES, -1).sum(axis=2)
     np.testing.assert_allclose(contributions, booster.predict(X[:20], raw_score=True), atol=1e-9)
+
+
+@pytest.mark.parametrize("given", [0, -1, 0.0, "0", "-1"])
+def test_no_limit_of_leaf_values(data, params, given):
+    X, y = data
+    unlimited = abc_lgbm.train(params, lgb.Dataset(X, y), 4, leaf_clip=None).predict(X)
+    booster = abc_lgbm.train({**params, "max_delta_step": given}, lgb.Dataset(X, y), 4)
+    np.testing.assert_array_equal(booster.predict(X), unlimited)
+    assert np.ptp(unlimited[:, 0]) > 0.1
+
+
+def test_parameters_of_all_classes_are_no_ones_of_the_trees(data, params):
+    X, y = data
+    weights = (1.0 - np.eye(N_CLASSES)).ravel()
+    weights[1] = 3.0
+    evaluated = []
+    for given in (weights, weights.tolist(), ",".join(map(str, weights))):
+        history = {}
+        abc_lgbm.train(
+            {**params, "metric": "auc_mu", "auc_mu_weights": given},
+            train_set := lgb.Dataset(X, y),
+            3,
+            valid_sets=[train_set],
+            callbacks=[lgb.record_evaluation(history)],
+        )
+        evaluated.append(history["training"]["auc_mu"])
+    assert evaluated[0] == evaluated[1] == evaluated[2]
+
+
+@pytest.mark.parametrize("goss", [{"boosting": "goss"}, {"data_sample_strategy": "goss"}])
+def test_sampling_by_gradients_starts_as_late_as_in_lightgbm(data, params, goss):
+    X, y = data
+    plain, sampled = (
+        abc_lgbm.train({**params, "learning_rate": 0.2, **given}, lgb.Dataset(X, y), 8).predict(
+            X, num_iteration=5 * TREES, raw_score=True
+        )
+        for given in ({}, goss)
+    )
+    np.testing.assert_allclose(sampled, plain, rtol=1e-6)
+    late = abc_lgbm.train({**params, "learning_rate": 0.2, **goss}, lgb.Dataset(X, y), 8)
+    assert (
+        np.abs(
+            late.predict(X) - abc_lgbm.train({**params, "learning_rate": 0.2}, lgb.Dataset(X, y), 8).predict(X)
+        ).max()
+        > 1e-3
+    )

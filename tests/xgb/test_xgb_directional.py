@@ -168,3 +168,12 @@ def test_classic_rounds_of_sequential_leaves_are_clipped(data):
 def test_what_cannot_be_right_is_refused(data, params, options, message):
     with pytest.raises(ValueError, match=message):
         abc_xgb.train(PARAMS | params, data[0], 2, **options)
+
+
+@pytest.mark.parametrize("method", ["directional", "abcrobustlogit"])
+def test_a_max_delta_step_of_0_is_no_limit(data, method):
+    matrix, _ = data
+    params, limit = PARAMS | {"reg_lambda": 0.0, "eta": 1.0}, {"method": method, "leaf_clip": 0.5}
+    given = abc_xgb.train(params | {"max_delta_step": 0}, matrix, 4, **limit)
+    assert given.get_dump() == abc_xgb.train(params, matrix, 4, method=method, leaf_clip=None).get_dump()
+    assert given.get_dump() != abc_xgb.train(params, matrix, 4, **limit).get_dump()
