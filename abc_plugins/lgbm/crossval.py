@@ -11,6 +11,7 @@ import numpy as np
 from lightgbm import callback as lgb_callback
 from sklearn.model_selection import KFold, StratifiedKFold
 
+from abc_plugins.core.options import Past
 from abc_plugins.core.runtime.arrays import AnyArray
 from abc_plugins.lgbm.exporting import finish
 from abc_plugins.lgbm.internals import eval_result, get_predictor, set_predictor, update_params
@@ -94,12 +95,12 @@ callbacks, eval_train_metric, return_cvbooster
         )
     n_rounds = count_rounds(params, num_boost_round)
     checked = TrainingParams.check(params, own, n_classes, n_rounds).for_data(train_set)
-    predictor, bases = initial_model(init_model, checked)
+    predictor, past = initial_model(init_model, checked)
     set_predictor(update_params(train_set, checked.grower), predictor)
     train_set.construct()
     trainers = []
     for train_rows, valid_rows in _folds(train_set, folds, nfold, stratified, shuffle, seed):
-        trainers.append(_fold_trainer(checked, train_set, train_rows, valid_rows, fpreproc, bases))
+        trainers.append(_fold_trainer(checked, train_set, train_rows, valid_rows, fpreproc, past))
     try:
         results, best_round = _run(trainers, n_rounds, listed(feval), callbacks, eval_train_metric)
     finally:
@@ -147,7 +148,7 @@ def _fold_trainer(
     train_rows: AnyArray,
     valid_rows: AnyArray,
     fpreproc: Any,
-    bases: list[int],
+    past: Past,
 ) -> Run:
     train_set, valid_set = data.subset(sorted(train_rows)), data.subset(sorted(valid_rows))
     if fpreproc is not None:
@@ -155,7 +156,7 @@ def _fold_trainer(
         n_rounds = params.given["num_iterations"]
         params = TrainingParams.check(changed, params.options, count_classes(changed, train_set), n_rounds)
     booster, _ = make_booster(params, train_set, [train_set, valid_set], ["train", "valid"], get_predictor(data))
-    return make_run(params, booster, bases)
+    return make_run(params, booster, past)
 
 
 def _run(

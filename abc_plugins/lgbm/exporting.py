@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from abc_plugins.core.model.export_terms import (
     node_means,
     with_missing_right,
 )
+from abc_plugins.core.options import Past
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.atomic import check_target, replace_file
 from abc_plugins.core.runtime.checks import check_choice, check_path, fail
@@ -38,6 +39,7 @@ from abc_plugins.lgbm.text import (
     lay_out,
     shifted,
     tree_text,
+    without_copies,
     write_model,
 )
 from abc_plugins.lgbm.trainer import TrainedModel
@@ -69,10 +71,10 @@ def finish(model: TrainedModel, *, best_round: int, layout: str, keep_later: boo
     booster : ABCBooster
         With objective multiclass, and an attribute `abc_info` of plain values (see `model_info`).
     """
-    params = model.params
-    if best_round > 0 and not keep_later:
+    params, past = model.params, model.past
+    if 0 < best_round < len(model.bases) and not keep_later:
         n_kept = best_round - model.n_initial_rounds
-        model = replace(model, rounds=model.rounds[:n_kept], bases=model.bases[:best_round])
+        model = replace(model, rounds=model.rounds[:n_kept], bases=model.bases[:best_round], directions={})
     n_classes, n_rounds = params.n_classes, len(model.rounds)
     best = n_rounds if best_round <= 0 else best_round - model.n_initial_rounds
     stops = _stops(model.rounds, n_classes, layout, best)
@@ -91,17 +93,44 @@ def finish(model: TrainedModel, *, best_round: int, layout: str, keep_later: boo
     booster = ABCBooster(model_str=write_model(frame, trees, n_classes))
     booster.params = params.stock
     booster.best_iteration = ends[stops.index(best)] if best_round > 0 else 0
-    used = [tree.text for trees in model.rounds[:best] for tree in trees if not tree.is_copy] + model.initial_trees
-    split_importance, gain_importance = importances(used, frame.n_features)
+    used = [tree.text for trees in model.rounds[:best] for tree in trees if not tree.is_copy]
+    if past.importances is None:
+        used += without_copies(model.initial_trees, n_classes)
+    splits, gains = past.importances or (0.0, 0.0)
+    new_splits, new_gains = importances(used, frame.n_features)
     booster.abc_info = {
         "base_classes": list(model.bases),
         "best_round": best_round,
         "round_iterations": _round_iterations(model.n_initial_rounds, n_initial, stops, ends),
-        "guarded_rounds": int(model.guarded_rounds),
-        "split_importance": split_importance.tolist(),
-        "gain_importance": gain_importance.tolist(),
+        "guarded_rounds": past.guarded_rounds + int(model.guarded_rounds),
+        "split_importance": (splits + new_splits).tolist(),
+        "gain_importance": (gains + new_gains).tolist(),
+        "directions": dict(model.directions),
     }
     return booster
+
+
+def past_of(info: Mapping[str, Any] | None, n_iterations: int) -> Past:
+    """What is known of a Booster with so many iterations that is gone on from; of a stock one, that they are classic.
+
+    Parameters
+    ----------
+    info : dict, or None
+        `abc_info` of the Booster. Rounds after its best one, which it may have kept, are not in its importances, and
+        what has changed its trees since, such as `update`, is in neither these nor the schedule.
+    n_iterations : int
+    """
+    if info is None:
+        return Past((CLASSIC,) * n_iterations)
+    past = Past(tuple(info["base_classes"]), info["guarded_rounds"])
+    n_rounds = len(past.bases)
+    if info["round_iterations"].get(n_rounds, 0) != n_iterations:
+        return past
+    past = replace(past, directions=info.get("directions", {}))
+    if info["best_round"] not in (0, n_rounds):
+        return past
+    counted = np.array(info["split_importance"]), np.array(info["gain_importance"])
+    return replace(past, importances=counted)
 
 
 def _round_iterations(
@@ -126,7 +155,7 @@ def model_info(booster: lgb.Booster) -> dict[str, Any]:
     """
     if not isinstance(booster, lgb.Booster) or not hasattr(booster, "abc_info"):
         fail("booster", booster, "a Booster that abc_plugins.lgbm.train returned", TypeError)
-    return dict(booster.abc_info)
+    return {name: value for name, value in booster.abc_info.items() if name != "directions"}  # of use to a run alone
 
 
 def _stock_parameters(text: str, metrics: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from abc_plugins.core.additions import FoundLeaves, LeafFinder
 from abc_plugins.core.leaves import Update, make_update
-from abc_plugins.core.options import PAIRS
+from abc_plugins.core.options import PAIRS, Past
 from abc_plugins.core.pair_rounds import PairRounds
 from abc_plugins.core.pairs import Pair, classic_pairs
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
@@ -140,7 +140,7 @@ class ABCObjective:
             initial_trees=[tree for iteration in iterations[: self._n_initial] for tree in iteration],
             rounds=[() if round_.stalled else _tagged(next(remaining), round_) for round_ in rounds],
             bases=[CLASSIC] * self._n_initial + [round_.base for round_ in rounds],
-            n_initial_rounds=self._n_initial,
+            past=Past((CLASSIC,) * self._n_initial),
             guarded_rounds=sum(not round_.stalled and round_.factor < 1.0 for round_ in rounds),
         )
         return finish(model, best_round=max(booster.best_iteration, 0), layout=layout)

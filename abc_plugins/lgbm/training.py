@@ -12,10 +12,10 @@ import lightgbm as lgb
 import numpy as np
 from lightgbm import callback as lgb_callback
 
+from abc_plugins.core.options import NO_PAST, Past
 from abc_plugins.core.runtime.checks import fail
-from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.lgbm.directional import DirectionalRun
-from abc_plugins.lgbm.exporting import finish
+from abc_plugins.lgbm.exporting import finish, past_of
 from abc_plugins.lgbm.internals import (
     Predictor,
     is_constructed,
@@ -103,9 +103,9 @@ def train(
         )
     n_rounds = count_rounds(params, num_boost_round)
     checked = TrainingParams.check(params, own, n_classes, n_rounds)
-    predictor, bases = initial_model(init_model, checked)
+    predictor, past = initial_model(init_model, checked)
     booster, with_train = make_booster(checked, train_set, valid_sets, valid_names, predictor)
-    trainer = make_run(checked, booster, bases)
+    trainer = make_run(checked, booster, past)
     try:
         best_round, best_results = _run(
             trainer, n_rounds, listed(feval), callbacks, evaluate=valid_sets is not None, with_train=with_train
@@ -183,25 +183,22 @@ def _train_two_classes(named: dict[str, Any], *arguments: Any) -> lgb.Booster:
     return lgb.train(named, *arguments)
 
 
-def initial_model(
-    init_model: str | Path | lgb.Booster | None, params: TrainingParams
-) -> tuple[Predictor | None, list[int]]:
-    """Make LightGBM's predictor of the initial model, and find the bases of its rounds."""
+def initial_model(init_model: str | Path | lgb.Booster | None, params: TrainingParams) -> tuple[Predictor | None, Past]:
+    """Make LightGBM's predictor of the initial model, and find what is known of its rounds."""
     if init_model is None:
-        return None, []
+        return None, NO_PAST
     if not isinstance(init_model, lgb.Booster | str | Path):
         fail("init_model", init_model, "a path, a lightgbm.Booster or None", TypeError)
     predictor = predictor_of(init_model, params.stock)
     if predictor.num_class != params.n_classes:
         fail("init_model", f"a model of {predictor.num_class} classes", f"a model of {params.n_classes} classes")
     info = getattr(init_model, "abc_info", None)
-    bases = list(info["base_classes"]) if info else [CLASSIC] * predictor.current_iteration()
-    return predictor, bases
+    return predictor, past_of(info, predictor.current_iteration())
 
 
-def make_run(params: TrainingParams, booster: GrowingBooster, bases: Sequence[int]) -> Run:
+def make_run(params: TrainingParams, booster: GrowingBooster, past: Past) -> Run:
     """Make the run of the method on a booster of `make_booster`."""
-    run = DirectionalRun(params, booster, bases) if params.options.is_directional else Trainer(params, booster, bases)
+    run = DirectionalRun(params, booster, past) if params.options.is_directional else Trainer(params, booster, past)
     booster.follow(run)
     return run
 

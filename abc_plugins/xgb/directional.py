@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from abc_plugins.core.additions import LeafFinder
 from abc_plugins.core.directional.leaf_vectors import ProbabilityRows, softmax_rows
 from abc_plugins.core.directional.rounds import DirectionalRounds
 from abc_plugins.core.leaves import LeafRules
-from abc_plugins.core.options import BoostOptions
+from abc_plugins.core.options import BoostOptions, Past
 from abc_plugins.core.runtime.arrays import AnyArray, Derivatives, Floats
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
@@ -130,8 +130,8 @@ class DirectionalMaker:
         Scores to start from.
     start : array of shape (n_classes,)
         Scores to add to those, the same for all samples.
-    bases : sequence of int
-        What a continued model has: `CLASSIC`, or a base class, for each of its rounds.
+    past : Past
+        Of a continued model.
     options : BoostOptions
     settings : RoundSettings
     workers : Workers
@@ -146,23 +146,22 @@ class DirectionalMaker:
         weights: Floats,
         margins: Floats,
         start: Floats,
-        bases: Sequence[int],
+        past: Past,
         options: BoostOptions,
         settings: RoundSettings,
         workers: Workers,
         reduce: Callable[[Floats], Floats],
     ) -> None:
         self.matrix = matrix
-        self._options, self._start_bases = options, tuple(bases)
+        self._options, self._start_bases = options, past.bases
         self._start = start
         n_classes = settings.n_classes
         schedule = options.direction_schedule(n_classes, abs(settings.seed))
-        schedule.n_rounds = len(bases)
         equal = np.full(n_classes, 1.0 / n_classes)
         max_leaves = min(settings.max_leaves, max(int(reduce(np.array([float(labels.size)]))[0]), 1))
         rows = ProbabilityRows(labels, weights, equal, max_leaves, workers, reduce)
         rows.set_probabilities(softmax_rows(margins.T + start))
-        schedule.set_hessian(rows.mean_hessian())  # a continued model is not at the first round of a block
+        schedule.go_on(len(past.bases), past.directions, rows.mean_hessian)
         self._engine = XGBoostEngine(matrix, settings)
         self._rounds = DirectionalRounds(
             rows, weights, schedule, self._rules(settings), self._engine, guard=options.guard
@@ -189,6 +188,11 @@ class DirectionalMaker:
     def bases(self) -> tuple[int, ...]:
         """The base class of every round: there is none."""
         return self._start_bases + (CLASSIC,) * (self._rounds.schedule.n_rounds - len(self._start_bases))
+
+    @property
+    def directions(self) -> dict[str, Any]:
+        """The state of the schedule of directions."""
+        return {name: values.tolist() for name, values in self._rounds.schedule.get_state().items()}
 
     def make(self, settings: RoundSettings, _iteration: int) -> VectorRound:
         """Do one round."""

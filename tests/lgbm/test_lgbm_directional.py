@@ -338,3 +338,53 @@ def test_sampling_by_gradients_starts_as_late_as_in_lightgbm(data, params, goss)
         ).max()
         > 1e-3
     )
+
+
+@pytest.mark.parametrize("options", [{}, {"search": 2, "gap": 4, "warmup": 3}])
+@pytest.mark.parametrize("n_first", [5, 16, 18])
+def test_some_rounds_and_then_others_are_all_at_once(data, params, options, n_first):
+    X, y = data
+    params = {**params, "learning_rate": 0.5}
+
+    def run(rounds, init_model=None):
+        return abc_lgbm.train(params, lgb.Dataset(X, y), rounds, init_model=init_model, **options)
+
+    continued, whole = run(20 - n_first, run(n_first)), run(20)
+    np.testing.assert_allclose(continued.predict(X), whole.predict(X), rtol=1e-8)
+    info, expected = model_info(continued), model_info(whole)
+    assert info["split_importance"] == expected["split_importance"]
+    np.testing.assert_allclose(info["gain_importance"], expected["gain_importance"], rtol=1e-8)
+    assert info["guarded_rounds"] == expected["guarded_rounds"]
+    assert "directions" not in info
+
+
+def test_other_options_draw_directions_anew(data, params):
+    X, y = data
+    first = abc_lgbm.train(params, lgb.Dataset(X, y), 5)
+    for options in ({"gap": 3}, {"trees_per_round": 3}):
+        booster = abc_lgbm.train(params, lgb.Dataset(X, y), 3, init_model=first, **options)
+        assert log_loss(booster.predict(X), y) < log_loss(first.predict(X), y)
+
+
+def test_importances_of_a_continued_model_count_every_tree_once(data, params, tmp_path):
+    X, y = data
+    first = abc_lgbm.train(params, lgb.Dataset(X, y), 3)
+    first.save_model(tmp_path / "model.txt")
+    n_splits = sum(tree["num_leaves"] - 1 for tree in first.dump_model()["tree_info"]) / N_CLASSES
+    assert sum(model_info(first)["split_importance"]) == n_splits
+    kept = abc_lgbm.train(params, lgb.Dataset(X, y, free_raw_data=False), 3, keep_training_booster=True)
+    for init_model in (first, tmp_path / "model.txt", kept):
+        booster = abc_lgbm.train(params, lgb.Dataset(X, y), 2, init_model=init_model)
+        all_splits = sum(tree["num_leaves"] - 1 for tree in booster.dump_model()["tree_info"]) / N_CLASSES
+        assert sum(model_info(booster)["split_importance"]) == all_splits > n_splits
+    estimator = ABCLGBMClassifier(n_estimators=2, n_jobs=1, verbosity=-1).fit(X, y, init_model=first)
+    assert estimator.feature_importances_.sum() == sum(estimator.booster_.feature_importance()) / N_CLASSES
+
+
+def test_guarded_rounds_of_a_continued_model_are_all(data, params):
+    X, y = data
+    params = {**params, "learning_rate": 5.0}
+    first = abc_lgbm.train(params, lgb.Dataset(X, y), 4)
+    booster = abc_lgbm.train(params, lgb.Dataset(X, y), 4, init_model=first)
+    whole = model_info(abc_lgbm.train(params, lgb.Dataset(X, y), 8))["guarded_rounds"]
+    assert model_info(booster)["guarded_rounds"] == whole > model_info(first)["guarded_rounds"] > 0

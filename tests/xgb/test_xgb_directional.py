@@ -177,3 +177,40 @@ def test_a_max_delta_step_of_0_is_no_limit(data, method):
     given = abc_xgb.train(params | {"max_delta_step": 0}, matrix, 4, **limit)
     assert given.get_dump() == abc_xgb.train(params, matrix, 4, method=method, leaf_clip=None).get_dump()
     assert given.get_dump() != abc_xgb.train(params, matrix, 4, **limit).get_dump()
+
+
+@pytest.mark.parametrize("options", [{}, {"search": 2, "gap": 4, "warmup": 3}])
+@pytest.mark.parametrize("n_first", [5, 16, 18])
+def test_some_rounds_and_then_others_are_all_at_once(data, options, n_first):
+    """Up to float32, as XGBoost keeps margins."""
+    matrix, _ = data
+
+    def run(rounds, model=None):
+        return abc_xgb.train(PARAMS, matrix, rounds, xgb_model=model, **options)
+
+    in_file = xgboost.Booster(model_file=run(n_first).save_raw("ubj"))
+    continued, whole = run(20 - n_first, in_file), run(20)
+    np.testing.assert_allclose(continued.predict(matrix), whole.predict(matrix), atol=2e-6)
+    np.testing.assert_allclose(
+        continued.predict(matrix, iteration_range=(0, 19)), whole[:19].predict(matrix), atol=2e-6
+    )
+
+
+def test_models_that_xgboost_has_changed_are_continued(data):
+    matrix, y = data
+    first = abc_xgb.train(PARAMS, matrix, 5)
+    for model in (first[:4], xgboost.train(PARAMS, matrix, 2, xgb_model=first)):
+        for options in ({}, {"gap": 3}, {"method": "abcrobustlogit"}):
+            booster = abc_xgb.train(PARAMS, matrix, 3, xgb_model=model, **options)
+            assert log_loss(booster.predict(matrix), y) < log_loss(model.predict(matrix), y)
+            assert ("directions" in booster.attributes()) == ("method" not in options)
+
+
+def test_guarded_rounds_of_a_continued_model_are_all(data):
+    matrix, _ = data
+    params = PARAMS | {"eta": 5.0}
+    first = abc_xgb.train(params, matrix, 4)
+    booster = abc_xgb.train(params, matrix, 4, xgb_model=first)
+    whole = abc_xgb.train(params, matrix, 8)
+    assert booster.attr("guarded_rounds") == whole.attr("guarded_rounds")
+    assert int(booster.attr("guarded_rounds")) > int(first.attr("guarded_rounds")) > 0
