@@ -29,6 +29,7 @@ from abc_plugins.core.runtime.atomic import check_target, replace_file
 from abc_plugins.core.runtime.checks import check_choice, check_path, fail
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.lgbm.live import ABCBooster
+from abc_plugins.lgbm.params import LAYOUTS
 from abc_plugins.lgbm.text import (
     NO_TREE,
     Layout,
@@ -44,7 +45,6 @@ from abc_plugins.lgbm.text import (
 )
 from abc_plugins.lgbm.trainer import TrainedModel
 
-LAYOUTS = ("compact", "rounds")
 MANY_SLOTS = 100_000
 """Slots from which on an export warns of its size."""
 
@@ -78,10 +78,10 @@ def finish(model: TrainedModel, *, best_round: int, layout: str, keep_later: boo
     n_classes, n_rounds = params.n_classes, len(model.rounds)
     best = n_rounds if best_round <= 0 else best_round - model.n_initial_rounds
     stops = _stops(model.rounds, n_classes, layout, best)
-    layed = lay_out(model.rounds, n_classes, stops)
+    laid_out = lay_out(model.rounds, n_classes, stops)
     n_initial = len(model.initial_trees) // n_classes
-    ends = [n_initial + end for end in layed.round_ends]
-    trees = [*model.initial_trees, *layed.trees]
+    ends = [n_initial + end for end in laid_out.round_ends]
+    trees = [*model.initial_trees, *laid_out.trees]
     _warn_of_size(len(trees), sum(map(len, model.rounds)), layout)
     frame = ModelFrame(
         model.frame.feature_names,
@@ -158,6 +158,32 @@ def model_info(booster: lgb.Booster) -> dict[str, Any]:
     return {name: value for name, value in booster.abc_info.items() if name != "directions"}  # of use to a run alone
 
 
+def iterations_of(info: Mapping[str, Any], start: int, count: int | None) -> tuple[int, int]:
+    """Translate rounds to iterations of LightGBM, as far as the layout lets rounds end at iterations.
+
+    Parameters
+    ----------
+    info : dict
+        `abc_info` of a Booster.
+    start : int
+        Rounds to leave out.
+    count : int, or None
+        Rounds from there on; None, and from 0 down, for all.
+
+    Returns
+    -------
+    start_iteration, num_iteration : int
+    """
+    ends, n_rounds = {0: 0, **info["round_iterations"]}, len(info["base_classes"])
+    last = n_rounds if count is None or count <= 0 else min(start + count, n_rounds)
+    for name, n in (("start_iteration", min(start, n_rounds)), ("num_iteration", last)):
+        if n not in ends:
+            where = ", ".join(map(str, sorted(ends)))
+            fail(name, n, f"a number of rounds after which the model can be cut: {where}, or any with layout='rounds'")
+    first = ends[min(start, n_rounds)]
+    return first, -1 if last == n_rounds and first == 0 else max(ends[last] - first, 0)
+
+
 def _stock_parameters(text: str, metrics: Sequence[str]) -> str:
     """Let the stored parameters name the multiclass objective and the caller's metrics."""
     metric = ",".join(name.partition("@")[0] for name in metrics) or "custom"
@@ -224,10 +250,10 @@ def export(
     )
     tagged = [[copy for copies in trees for copy in copies] for trees in written]
     stops = _stops(tagged, ensemble.n_classes, layout)
-    layed = _with_start(lay_out(tagged, ensemble.n_classes, stops), ensemble.start_scores)
+    laid_out = _with_start(lay_out(tagged, ensemble.n_classes, stops), ensemble.start_scores)
     used = [copies[0].text for trees in written for copies in trees]
-    _warn_of_size(len(layed.trees), len(used), layout)
-    text = _with_labels(write_model(frame, layed.trees, ensemble.n_classes), labels_of(model))
+    _warn_of_size(len(laid_out.trees), len(used), layout)
+    text = _with_labels(write_model(frame, laid_out.trees, ensemble.n_classes), labels_of(model))
     if path is not None:
         with replace_file(path, "w", encoding="utf-8") as file:
             file.write(text)
@@ -236,7 +262,7 @@ def export(
     booster.abc_info = {
         "base_classes": bases_of(model, rounds),
         "best_round": 0,
-        "round_iterations": dict(zip(stops, layed.round_ends, strict=True)),
+        "round_iterations": dict(zip(stops, laid_out.round_ends, strict=True)),
         "guarded_rounds": 0,
         "split_importance": split_importance.tolist(),
         "gain_importance": gain_importance.tolist(),
@@ -307,11 +333,11 @@ def _stops(rounds: Sequence[Sequence[TaggedTree]], n_classes: int, layout: str, 
     return sorted(stops)
 
 
-def _with_start(layed: Layout, start_scores: Floats) -> Layout:
+def _with_start(laid_out: Layout, start_scores: Floats) -> Layout:
     """Add the scores before the first round to the first iteration."""
     if not start_scores.any():
-        return layed
-    n_classes, (trees, round_ends) = start_scores.size, layed
+        return laid_out
+    n_classes, (trees, round_ends) = start_scores.size, laid_out
     if not trees:
         trees, round_ends = [NO_TREE] * n_classes, [1] * len(round_ends)
     first = [shifted(tree, score) for tree, score in zip(trees, start_scores.tolist(), strict=False)]

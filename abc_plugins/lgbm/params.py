@@ -18,6 +18,7 @@ from abc_plugins.core.runtime.parallel import available_cores
 from abc_plugins.lgbm.internals import aliases, is_constructed, log_warning
 from abc_plugins.lgbm.metrics import Metric, parse_metrics
 
+LAYOUTS = ("compact", "rounds")
 _OBJECTIVES = (None, "multiclass", "softmax")
 _MAIN_NAMES = (
     *("objective", "metric", "num_class", "boosting", "num_iterations", "early_stopping_round", "max_delta_step"),
@@ -57,7 +58,7 @@ class ABCOptions(BoostOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("layout", self.layout, ("compact", "rounds"))
+        check_choice("layout", self.layout, LAYOUTS)
 
 
 def _is_on(value: Any, *, default: bool) -> bool:

@@ -1,4 +1,4 @@
-"""`train`: lightgbm.train with an adaptive base class."""
+"""`train`: lightgbm.train with directional trees, or with an adaptive base class."""
 
 from __future__ import annotations
 
@@ -54,15 +54,14 @@ def train(
     """Train a multi-class model on LightGBM's trees.
 
     A drop-in for `lightgbm.train` with objective multiclass: the same arguments, the same Datasets, parameters and
-    callbacks, and a stock Booster as result. With two classes there is no base class to choose, and LightGBM's own
-    objective is used.
+    callbacks, and a stock Booster as result. Two classes are left to LightGBM's own objective.
 
     Parameters
     ----------
     params : dict
         LightGBM's parameters. `objective` may be left out; `num_class` too if the labels tell it. Values given
         here have precedence over arguments. Refused, because they cannot be right: boosting dart and rf, more
-        than one machine, monotone_constraints, other objectives.
+        than one machine, monotone_constraints other than 0, other objectives.
     train_set : Dataset
     num_boost_round : int, default=100
     valid_sets : list of Dataset, optional

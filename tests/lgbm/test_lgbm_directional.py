@@ -1,8 +1,11 @@
 """Directional trees on LightGBM: a stock model that predicts what was trained, and what LightGBM users rely on."""
 
+import copy
+import inspect
 import pickle
 import subprocess
 import sys
+import warnings
 
 import lightgbm as lgb
 import numpy as np
@@ -388,3 +391,31 @@ def test_guarded_rounds_of_a_continued_model_are_all(data, params):
     booster = abc_lgbm.train(params, lgb.Dataset(X, y), 4, init_model=first)
     whole = model_info(abc_lgbm.train(params, lgb.Dataset(X, y), 8))["guarded_rounds"]
     assert model_info(booster)["guarded_rounds"] == whole > model_info(first)["guarded_rounds"] > 0
+
+
+def test_predict_has_the_arguments_of_lightgbm(data, params):
+    X, y = data
+    booster = abc_lgbm.train(params, lgb.Dataset(X, y), 3)
+    stock = lgb.Booster(model_str=booster.model_to_string())
+    assert inspect.signature(booster.predict).parameters.keys() == inspect.signature(stock.predict).parameters.keys()
+    for flags in ((True,), (False, True), (False, False, True), (False, False, False, False, True)):
+        np.testing.assert_allclose(booster.predict(X, 0, None, *flags), stock.predict(X, 0, None, *flags), rtol=1e-9)
+    for empty in (X[:0], csr_matrix(X[:0])):
+        for raw_score in (False, True):
+            ours, expected = booster.predict(empty, raw_score=raw_score), stock.predict(empty, raw_score=raw_score)
+            assert ours.shape == expected.shape
+
+
+def test_another_model_read_in_has_no_rounds_that_are_known(data, params):
+    X, y = data
+    booster = abc_lgbm.train(params, lgb.Dataset(X, y), 3)
+    other = lgb.train({**params, "objective": "multiclass"}, lgb.Dataset(X, y), 5)
+    booster.model_from_string(other.model_to_string())
+    with pytest.raises(TypeError, match="booster must be a Booster that abc_plugins.lgbm.train returned"):
+        model_info(booster)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(booster.predict(X, num_iteration=3), other.predict(X, num_iteration=3))
+    np.testing.assert_array_equal(copy.deepcopy(booster).predict(X), other.predict(X))
+    continued = abc_lgbm.train(params, lgb.Dataset(X, y), 2, init_model=booster)
+    assert len(model_info(continued)["base_classes"]) == 7
