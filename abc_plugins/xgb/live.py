@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Container, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from xgboost import Booster, DMatrix, collective
@@ -63,7 +64,7 @@ class LiveBooster(Booster):
         self._metrics = XGBoostMetrics(self._round_settings.metric_params, self._round_settings.n_classes)
         self._workers = Workers(self._round_settings.n_threads)
         self._training: RoundMaker | DirectionalMaker | None = None
-        self._evaluated: dict[int, _EvaluatedScores] = {}
+        self._evaluated: WeakKeyDictionary[DMatrix, _EvaluatedScores] = WeakKeyDictionary()
         self._last: Round | VectorRound | None = None
         self._stale = True
 
@@ -211,16 +212,16 @@ class LiveBooster(Booster):
         if self._training is not None and matrix is self._training.matrix:
             return self._training.scores
         n_rounds = len(self._rounds)
-        seen = self._evaluated.get(id(matrix))
+        seen = self._evaluated.get(matrix)
         if seen is None and n_rounds == 1:
-            seen = _EvaluatedScores(matrix, self._start_margins(matrix), 0)
+            seen = _EvaluatedScores(self._start_margins(matrix), 0)
         if seen is not None and self._last is not None and seen.n_rounds == n_rounds - 1:
             self._last.add_to(seen.scores, matrix)
             seen.n_rounds += 1
         elif seen is None or seen.n_rounds != n_rounds:
             margins = self.to_stock().predict(matrix, output_margin=True)
-            seen = _EvaluatedScores(matrix, margins.T.astype(np.float64), n_rounds)
-        self._evaluated[id(matrix)] = seen
+            seen = _EvaluatedScores(margins.T.astype(np.float64), n_rounds)
+        self._evaluated[matrix] = seen
         return seen.scores
 
     def _start_margins(self, matrix: DMatrix) -> Floats:
@@ -236,10 +237,9 @@ def _past_of(start: Booster) -> Past:
 
 
 class _EvaluatedScores:
-    """Scores of an evaluation set after some rounds; holds the set, so that its id stays its own."""
+    """Scores of an evaluation set after some rounds."""
 
-    def __init__(self, matrix: DMatrix, scores: Floats, n_rounds: int) -> None:
-        self.matrix = matrix
+    def __init__(self, scores: Floats, n_rounds: int) -> None:
         self.scores = np.ascontiguousarray(scores)
         self.n_rounds = n_rounds
 
@@ -297,8 +297,6 @@ class ABCBoost(TrainingCallback):
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
-        if options.pop("obj", None) is not None:
-            fail("obj", "a function", "left out: the adaptive base class and the directions belong to the softmax loss")
         self.options = BoostOptions.of(options)
         self._named: frozenset[str] = frozenset()
 

@@ -24,6 +24,8 @@ _STOCK_CHILD_WEIGHT, _CHILD_WEIGHT = 1.0, 0.0
 """XGBoost's default of min_child_weight, and that of directional trees: the curvature along a direction vanishes as
 samples become certain, and late trees would not grow."""
 
+_TWO_CLASSES = 2
+
 _MOST_LEAVES = 65535
 """Leaf numbers fit into 16 bits."""
 
@@ -133,6 +135,17 @@ def check_params(params: Any) -> dict[str, Any]:
     return dict(params)
 
 
+def check_obj(obj: Any, params: Mapping[str, Any]) -> None:
+    """Refuse an objective of the user's own unless XGBoost trains itself: for two classes it does."""
+    if obj is None:
+        return
+    if not callable(obj):
+        fail("obj", obj, "a function, or None", TypeError)
+    if str(params.get("objective", "")).startswith("multi:") and int(params.get("num_class", 0)) > _TWO_CLASSES:
+        reason = "directional trees and base classes belong to the softmax loss"
+        fail("obj", "a function", f"left out for more than two classes: {reason}")
+
+
 def has_several_classes(booster: Booster) -> bool:
     """Whether the objective is softmax over more than two classes; objectives that are no classification fail."""
     learner = json.loads(booster.save_config())["learner"]
@@ -141,7 +154,7 @@ def has_several_classes(booster: Booster) -> bool:
         return False
     if objective not in ("multi:softprob", "multi:softmax"):
         fail("objective", objective, "'multi:softprob' or 'multi:softmax' (or one of binary: for two classes)")
-    return int(learner["learner_model_param"]["num_class"]) > 2
+    return int(learner["learner_model_param"]["num_class"]) > _TWO_CLASSES
 
 
 def _refuse(learner: Mapping[str, Any]) -> None:
