@@ -15,6 +15,7 @@ from abc_plugins.core.directional.rounds import DirectionalRounds
 from abc_plugins.core.leaves import LeafRules
 from abc_plugins.core.options import BoostOptions, Past
 from abc_plugins.core.runtime.arrays import AnyArray, Derivatives, Floats
+from abc_plugins.core.runtime.checks import fail
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.xgb.rounds import find_leaves, leaf_finder, with_values
@@ -34,10 +35,13 @@ class XGBoostEngine:
     matrix : DMatrix
     settings : RoundSettings
         May be exchanged between rounds.
+    max_leaves : int
+        No tree may have more leaves.
     """
 
-    def __init__(self, matrix: DMatrix, settings: RoundSettings) -> None:
+    def __init__(self, matrix: DMatrix, settings: RoundSettings, max_leaves: int) -> None:
         self.settings = settings
+        self._max_leaves = max_leaves
         self.grown: GrownTrees | None = None
         self.finders: list[LeafFinder] = []
         self._matrix = matrix
@@ -62,7 +66,11 @@ class XGBoostEngine:
 
     def leaves(self, tree: int) -> tuple[AnyArray, int]:
         """The leaf of every training sample, and the number of leaves; leaves of the same value are one."""
-        return find_leaves(self.finders[tree], self._additions[tree]), 1 + int(self.finders[tree].group.max())
+        n_leaves = 1 + int(self.finders[tree].group.max())
+        if n_leaves > self._max_leaves:
+            allowed = f"such that trees have at most {self._max_leaves} leaves, as at the start of the training"
+            fail("max_depth or max_leaves", f"a tree of {n_leaves} leaves", allowed)
+        return find_leaves(self.finders[tree], self._additions[tree]), n_leaves
 
     def _grow(self, z: Derivatives, h: Derivatives, round_index: int, params: dict[str, Any]) -> GrownTrees:
         def write(gradients: AnyArray, hessians: AnyArray) -> None:
@@ -162,7 +170,7 @@ class DirectionalMaker:
         rows = ProbabilityRows(labels, weights, equal, max_leaves, workers, reduce)
         rows.set_probabilities(softmax_rows(margins.T + start))
         schedule.go_on(len(past.bases), past.directions, rows.mean_hessian)
-        self._engine = XGBoostEngine(matrix, settings)
+        self._engine = XGBoostEngine(matrix, settings, max_leaves)
         self._rounds = DirectionalRounds(
             rows, weights, schedule, self._rules(settings), self._engine, guard=options.guard
         )

@@ -106,7 +106,7 @@ class RoundSettings:
             tree_params,
             metric_params,
             LeafRules(1.0, float(tree["lambda"]), clip or UNLIMITED, float(tree["eta"]), float(tree["alpha"])),
-            _max_leaves(tree),
+            _max_leaves(tree, _ignores_max_leaves(learner)),
             int(generic["seed"]),
             resolve_n_jobs(threads if threads > 0 else None),
         )
@@ -119,9 +119,14 @@ def _check_parallel_trees(n_trees: int, options: BoostOptions) -> None:
         fail("leaf_values", "sequential", "'paper' with num_parallel_tree > 1: trees of a class grow side by side")
 
 
-def _max_leaves(tree: Mapping[str, Any]) -> int:
+def _ignores_max_leaves(learner: Mapping[str, Any]) -> bool:
+    """Whether trees are grown exactly, by depth alone."""
+    return any(updater.get("name") == "grow_colmaker" for updater in learner["gradient_booster"].get("updater", []))
+
+
+def _max_leaves(tree: Mapping[str, Any], by_depth_alone: bool) -> int:
     """Bound of the leaves of a tree; a parameter of 0 is no limit."""
-    depth, leaves = int(tree["max_depth"]), int(tree["max_leaves"])
+    depth, leaves = int(tree["max_depth"]), 0 if by_depth_alone else int(tree["max_leaves"])
     by_depth = _MOST_LEAVES if depth == 0 or depth >= _MOST_LEAVES.bit_length() else 2**depth
     return min(by_depth, leaves or _MOST_LEAVES)
 

@@ -214,3 +214,23 @@ def test_guarded_rounds_of_a_continued_model_are_all(data):
     whole = abc_xgb.train(params, matrix, 8)
     assert booster.attr("guarded_rounds") == whole.attr("guarded_rounds")
     assert int(booster.attr("guarded_rounds")) > int(first.attr("guarded_rounds")) > 0
+
+
+def test_exact_trees_have_no_limit_of_leaves(data):
+    """XGBoost grows them by depth alone."""
+    matrix, _ = data
+    exact = PARAMS | {"tree_method": "exact"}
+    limited = abc_xgb.train(exact | {"max_leaves": 3}, matrix, 3).get_dump()
+    assert limited == abc_xgb.train(exact, matrix, 3).get_dump()
+    by_updater = PARAMS | {"updater": "grow_colmaker", "max_leaves": 3}
+    assert abc_xgb.train(by_updater, matrix, 3).get_dump() == limited
+
+
+def test_trees_that_grow_larger_than_at_the_start_are_refused(data):
+    class Deepen(xgboost.callback.TrainingCallback):
+        def before_iteration(self, model, epoch, _evals_log):
+            model.set_param("max_depth", 3 + epoch)
+            return False
+
+    with pytest.raises(ValueError, match="max_depth or max_leaves must be such that trees have at most 8 leaves"):
+        abc_xgb.train(PARAMS, data[0], 4, callbacks=[Deepen()])
