@@ -411,7 +411,7 @@ def test_another_model_read_in_has_no_rounds_that_are_known(data, params):
     booster = abc_lgbm.train(params, lgb.Dataset(X, y), 3)
     other = lgb.train({**params, "objective": "multiclass"}, lgb.Dataset(X, y), 5)
     booster.model_from_string(other.model_to_string())
-    with pytest.raises(TypeError, match="booster must be a Booster that abc_plugins.lgbm.train returned"):
+    with pytest.raises(TypeError, match="booster must be a Booster that"):
         model_info(booster)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
