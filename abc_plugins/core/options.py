@@ -1,14 +1,18 @@
-"""What the adapters add to the parameters of LightGBM and XGBoost: one set of options, checked and documented once."""
+"""What the adapters add to the parameters of LightGBM and XGBoost: one set of options, checked and documented once.
+
+And what they know of a model that is continued.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import wraps
 from typing import Any, Self
 
 from abc_plugins.core.directional.schedule import DirectionSchedule
+from abc_plugins.core.runtime.arrays import Floats
 from abc_plugins.core.runtime.checks import check_choice, check_flag, check_integer, check_real
 from abc_plugins.core.schedule import BASE_CHOICES, BaseClassSchedule, check_search
 from abc_plugins.core.settings import DIRECTIONAL, LEAF_VALUES, MAX_TREES_PER_ROUND
@@ -99,7 +103,7 @@ class BoostOptions:
     @classmethod
     def names(cls) -> tuple[str, ...]:
         """List the names of all options."""
-        return tuple(field.name for field in fields(cls))
+        return tuple(one.name for one in fields(cls))
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:
@@ -150,12 +154,37 @@ class BoostOptions:
         return self.trees_per_round or -(-n_classes // _CLASSES_PER_TREE)
 
 
+@dataclass(frozen=True)
+class Past:
+    """What is known of the rounds of a model that is continued.
+
+    Attributes
+    ----------
+    bases : tuple of int
+        The base of every round.
+    guarded_rounds : int
+        Rounds whose step the guard shortened or replaced.
+    importances : tuple of arrays of shape (n_features,), or None
+        Splits and gains with every tree counted once; None if they are to be counted.
+    directions : dict
+        The state of the schedule of directions; empty if there is none to go on from.
+    """
+
+    bases: tuple[int, ...] = ()
+    guarded_rounds: int = 0
+    importances: tuple[Floats, Floats] | None = None
+    directions: Mapping[str, Any] = field(default_factory=dict)
+
+
+NO_PAST = Past()
+
+
 def takes(options: type[BoostOptions]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Let the `__init__` of an estimator take options by name: they are in its signature, and become attributes.
 
     scikit-learn reads the parameters of an estimator from the signature, and expects them as attributes, unchecked.
     """
-    defaults = {field.name: field.default for field in fields(options)}
+    defaults = {one.name: one.default for one in fields(options)}
 
     def decorate(init: Callable[..., None]) -> Callable[..., None]:
         @wraps(init)

@@ -1,7 +1,9 @@
-"""`cv`: lightgbm.cv with an adaptive base class."""
+"""`cv`: lightgbm.cv with `train` of this package."""
 
 from __future__ import annotations
 
+import inspect
+import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,9 @@ import numpy as np
 from lightgbm import callback as lgb_callback
 from sklearn.model_selection import KFold, StratifiedKFold
 
+from abc_plugins.core.options import Past
 from abc_plugins.core.runtime.arrays import AnyArray
-from abc_plugins.lgbm.exporting import finish
+from abc_plugins.lgbm.exporting import finish, iterations_of
 from abc_plugins.lgbm.internals import eval_result, get_predictor, set_predictor, update_params
 from abc_plugins.lgbm.params import ABCOptions, TrainingParams, count_rounds, main_names
 from abc_plugins.lgbm.trainer import EvalFunction, Run
@@ -27,6 +30,14 @@ from abc_plugins.lgbm.training import (
     make_run,
     sorted_callbacks,
 )
+
+_COUNTING = {
+    "predict": "num_iteration",
+    "model_to_string": "num_iteration",
+    "dump_model": "num_iteration",
+    "feature_importance": "iteration",
+}
+"""Methods of a Booster that are told a number of iterations, and what they call it."""
 
 
 def cv(
@@ -47,10 +58,11 @@ def cv(
     return_cvbooster: bool = False,
     **options: Any,
 ) -> dict[str, Any]:
-    """Cross-validate ABC-Boost on LightGBM's trees.
+    """Cross-validate a multi-class model on LightGBM's trees.
 
-    A drop-in for `lightgbm.cv`: every fold is a run of its own with its own base classes, and the folds take their
-    rounds side by side, so that callbacks see the average of each round. With two classes `lightgbm.cv` itself runs.
+    A drop-in for `lightgbm.cv`: every fold is a run of its own with its own directions or base classes, and the
+    folds take their rounds side by side, so that callbacks see the average of each round. With two classes
+    `lightgbm.cv` itself runs.
 
     Parameters
     ----------
@@ -64,8 +76,9 @@ callbacks, eval_train_metric, return_cvbooster
     -------
     results : dict
         "valid multi_logloss-mean", "valid multi_logloss-stdv" and so on, one value per round; and "cvbooster", a
-        `lightgbm.CVBooster` of stock models, if it is asked for. Its boosters' `best_iteration` counts LightGBM's
-        iterations, `best_iteration` of the CVBooster rounds.
+        `lightgbm.CVBooster` of stock models, if it is asked for. It counts rounds, those of an `init_model`
+        included: `best_iteration`, and `num_iteration` and `start_iteration` of its methods. Its boosters count
+        LightGBM's iterations.
     """
     own = ABCOptions.of(options)
     check_datasets(train_set, None)
@@ -94,28 +107,64 @@ callbacks, eval_train_metric, return_cvbooster
         )
     n_rounds = count_rounds(params, num_boost_round)
     checked = TrainingParams.check(params, own, n_classes, n_rounds).for_data(train_set)
-    predictor, bases = initial_model(init_model, checked)
+    predictor, past = initial_model(init_model, checked)
     set_predictor(update_params(train_set, checked.grower), predictor)
     train_set.construct()
     trainers = []
     for train_rows, valid_rows in _folds(train_set, folds, nfold, stratified, shuffle, seed):
-        trainers.append(_fold_trainer(checked, train_set, train_rows, valid_rows, fpreproc, bases))
+        trainers.append(_fold_trainer(checked, train_set, train_rows, valid_rows, fpreproc, past))
     try:
         results, best_round = _run(trainers, n_rounds, listed(feval), callbacks, eval_train_metric)
     finally:
         for trainer in trainers:
             trainer.close()
     if return_cvbooster:
-        boosters = lgb.CVBooster()
-        boosters.boosters = [
-            finish(
-                t.model(), best_round=best_round and best_round + t.n_initial_rounds, layout=own.layout, keep_later=True
-            )
-            for t in trainers
-        ]
-        boosters.best_iteration = best_round or -1
+        boosters = RoundsCVBooster()
+        best = best_round and best_round + len(past.bases)
+        boosters.boosters = [finish(t.model(), best_round=best, layout=own.layout, keep_later=True) for t in trainers]
+        boosters.best_iteration = best or -1
         results["cvbooster"] = boosters
     return results
+
+
+class RoundsCVBooster(lgb.CVBooster):
+    """The models of all folds, counted in rounds: where the same round ends may differ from fold to fold."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Call a method of all boosters, with rounds translated to the iterations of each."""
+        if name not in _COUNTING:
+            return super().__getattr__(name)
+        return lambda *args, **kwargs: [self._call(booster, name, args, kwargs) for booster in self.boosters]
+
+    def _call(self, booster: lgb.Booster, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        method, count_name = getattr(booster, name), _COUNTING[name]
+        bound = inspect.signature(method).bind(*args, **kwargs)
+        start, count = bound.arguments.get("start_iteration", 0), bound.arguments.get(count_name)
+        if start > 0 or (count or 0) > 0:
+            start, bound.arguments[count_name] = iterations_of(booster.abc_info, start, count)
+            if "start_iteration" in bound.signature.parameters:
+                bound.arguments["start_iteration"] = start
+        return method(*bound.args, **bound.kwargs)
+
+    def model_to_string(
+        self, num_iteration: int | None = None, start_iteration: int = 0, importance_type: str = "split"
+    ) -> str:
+        """Write the models as JSON for `lightgbm.CVBooster`, cut to the best round or to those asked for."""
+        arguments = {"start_iteration": start_iteration, "importance_type": importance_type}
+        texts = [self._call(booster, "model_to_string", (num_iteration,), arguments) for booster in self.boosters]
+        # A plain CVBooster knows no rounds: all that was written is its model.
+        return json.dumps({"boosters": texts, "best_iteration": -1})
+
+    def save_model(
+        self,
+        filename: str | Path,
+        num_iteration: int | None = None,
+        start_iteration: int = 0,
+        importance_type: str = "split",
+    ) -> RoundsCVBooster:
+        """Write what `model_to_string` returns to a file."""
+        Path(filename).write_text(self.model_to_string(num_iteration, start_iteration, importance_type))
+        return self
 
 
 def _folds(
@@ -147,7 +196,7 @@ def _fold_trainer(
     train_rows: AnyArray,
     valid_rows: AnyArray,
     fpreproc: Any,
-    bases: list[int],
+    past: Past,
 ) -> Run:
     train_set, valid_set = data.subset(sorted(train_rows)), data.subset(sorted(valid_rows))
     if fpreproc is not None:
@@ -155,7 +204,7 @@ def _fold_trainer(
         n_rounds = params.given["num_iterations"]
         params = TrainingParams.check(changed, params.options, count_classes(changed, train_set), n_rounds)
     booster, _ = make_booster(params, train_set, [train_set, valid_set], ["train", "valid"], get_predictor(data))
-    return make_run(params, booster, bases)
+    return make_run(params, booster, past)
 
 
 def _run(

@@ -15,6 +15,7 @@ from abc_plugins.core.directional.leaf_vectors import ProbabilityRows, softmax_r
 from abc_plugins.core.directional.rounds import DirectionalRounds
 from abc_plugins.core.leaves import LeafRules
 from abc_plugins.core.losses import scores_of_masses
+from abc_plugins.core.options import NO_PAST, Past
 from abc_plugins.core.runtime.arrays import AnyArray, Derivatives, Floats
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.core.runtime.parallel import Workers
@@ -58,6 +59,7 @@ class LightGBMEngine:
     ) -> None:
         self._n_outputs, self._max_leaves, self._workers = n_outputs, max_leaves, workers
         self._booster = _private_booster(params, booster, n_outputs)
+        self._rate = float(self._booster.params["learning_rate"])
         self._sums = [np.array(sums) for sums in self._tree_sums()]
         self._gradients, self._hessians = np.empty((2, self._sums[0].shape[1], n_outputs), dtype=np.float32)
         self._additions: list[list[Floats]] = []
@@ -100,11 +102,16 @@ class LightGBMEngine:
             text = self._booster.model_to_string(num_iteration=1, start_iteration=iteration)
             texts = read_model(text)[1][:n_rows]
         self.texts += texts
-        self.finders += [LeafFinder(np.zeros(1) if is_stump(text) else leaf_values(text)) for text in texts]
+        # Divided by the rate, leaves are told apart as well as at a rate of 1.
+        self.finders += [
+            LeafFinder(np.zeros(1) if is_stump(text) else leaf_values(text) / self._rate) for text in texts
+        ]
         additions = []
         for sums, before in zip(self._tree_sums(), self._sums, strict=True):
             added = np.empty_like(before)
             take_difference(sums, before, added, self._workers)
+            if self._rate != 1.0:
+                added /= self._rate
             additions.append(added)
         self._additions += [[added[t] for added in additions] for t in range(n_rows)]
 
@@ -201,18 +208,16 @@ class DirectionalRun(Run):
     booster : Booster
         Made with `params.grower`, with its validation sets added. It holds the data and what callbacks change; trees
         are grown in a private one.
-    bases : sequence of int
-        Bases of the rounds that an initial model consists of.
+    past : Past
+        Of the initial model.
     """
 
-    def __init__(self, params: TrainingParams, booster: lgb.Booster, bases: Sequence[int] = ()) -> None:
-        super().__init__(params, booster, len(bases))
+    def __init__(self, params: TrainingParams, booster: lgb.Booster, past: Past = NO_PAST) -> None:
+        super().__init__(params, booster, past)
         n_classes, train = params.n_classes, self.train
-        self._bases = tuple(bases)
         self._rounds: list[VectorTrees] = []
         self._weights = np.ones(train.labels.size) if train.weights is None else train.weights
         schedule = params.options.direction_schedule(n_classes, params.seed)
-        schedule.n_rounds = len(bases)
         max_leaves = int(params.given.get("num_leaves", DEFAULT_LEAVES))
         self._start = self._starting_scores()
         for data in (train, *self.valid):
@@ -220,7 +225,7 @@ class DirectionalRun(Run):
         equal = np.full(n_classes, 1.0 / n_classes)
         rows = ProbabilityRows(train.labels, self._weights, equal, max_leaves, self.workers)
         rows.set_probabilities(softmax_rows(train.scores.T))
-        schedule.set_hessian(rows.mean_hessian())  # a continued model is not at the first round of a block
+        schedule.go_on(self.n_initial_rounds, past.directions, rows.mean_hessian)
         self._engine = LightGBMEngine(params, booster, schedule.trees_per_round, max_leaves, self.workers)
         self._parameters = dict(booster.params)
         self._state = DirectionalRounds(
@@ -230,7 +235,7 @@ class DirectionalRun(Run):
     def _starting_scores(self) -> Floats:
         """Logarithms of the class frequencies, unless scores start elsewhere."""
         n_classes = self.params.n_classes
-        starts_elsewhere = self._bases or self.train.data.get_field("init_score") is not None
+        starts_elsewhere = self.past.bases or self.train.data.get_field("init_score") is not None
         if starts_elsewhere or not self.params.starts_from_priors:
             return np.zeros(n_classes)
         masses = np.bincount(self.train.labels, weights=self._weights, minlength=n_classes).astype(np.float64)
@@ -279,9 +284,10 @@ class DirectionalRun(Run):
             self.frame,
             self.initial_trees,
             [trees.tagged for trees in self._rounds],
-            self._bases + (CLASSIC,) * len(self._rounds),
-            self.n_initial_rounds,
+            self.past.bases + (CLASSIC,) * len(self._rounds),
+            self.past,
             self._state.guarded_rounds,
+            {name: values.tolist() for name, values in self._state.schedule.get_state().items()},
         )
 
     def evaluated(self, data: ScoredSet) -> Evaluated:

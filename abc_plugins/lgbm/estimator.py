@@ -12,6 +12,7 @@ from abc_plugins.core.options import takes
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.data.fitcheck import check_fit_arguments
+from abc_plugins.lgbm.exporting import iterations_of
 from abc_plugins.lgbm.internals import fit_with, let_onnxmltools_know
 from abc_plugins.lgbm.params import ABCOptions
 from abc_plugins.lgbm.training import train
@@ -21,7 +22,7 @@ _CHOSEN_LATER = ("min_child_samples", "reg_lambda")
 
 
 class _ABCModel(lgb.LGBMModel):
-    """LGBMModel that trains with an adaptive base class and counts in rounds."""
+    """LGBMModel that trains with `train` of this package and counts in rounds."""
 
     def fit(self, *args: Any, **kwargs: Any) -> _ABCModel:
         """Run LightGBM's fit with `train` exchanged."""
@@ -41,20 +42,8 @@ class _ABCModel(lgb.LGBMModel):
         """Predict with some of the rounds; LGBMClassifier's methods all come here."""
         info = getattr(self._Booster, "abc_info", None)
         if info is not None and (start_iteration > 0 or (num_iteration or 0) > 0):
-            start_iteration, num_iteration = _iterations(info, start_iteration, num_iteration)
+            start_iteration, num_iteration = iterations_of(info, start_iteration, num_iteration)
         return super().predict(X, raw_score, start_iteration, num_iteration, *args, **kwargs)
-
-
-def _iterations(info: dict[str, Any], start: int, count: int | None) -> tuple[int, int | None]:
-    """Translate rounds to iterations of LightGBM, as far as the layout lets rounds end at iterations."""
-    ends, n_rounds = {0: 0, **info["round_iterations"]}, len(info["base_classes"])
-    last = n_rounds if count is None or count <= 0 else min(start + count, n_rounds)
-    for name, n in (("start_iteration", min(start, n_rounds)), ("num_iteration", last)):
-        if n not in ends:
-            where = ", ".join(map(str, sorted(ends)))
-            fail(name, n, f"a number of rounds after which the model can be cut: {where}, or any with layout='rounds'")
-    first = ends[min(start, n_rounds)]
-    return first, None if last == n_rounds and first == 0 else max(ends[last] - first, 0)
 
 
 class ABCLGBMClassifier(lgb.LGBMClassifier, _ABCModel):
@@ -83,9 +72,9 @@ leaf_values, guard, layout
     best_iteration_ : int
         Best round of early stopping, 0 without. The estimator counts in rounds: `n_estimators`, `evals_result_` and
         `start_iteration` and `num_iteration` of the prediction methods. `booster_` counts LightGBM's iterations, of
-        which a round takes several.
+        which a round takes one or more.
     feature_importances_ : array of shape (n_features,)
-        Every tree counted once; LightGBM's own importances of `booster_` count it for both of its classes.
+        Every tree counted once; LightGBM's own importances of `booster_` count it for every class that it changes.
     """
 
     @takes(ABCOptions)
@@ -146,7 +135,11 @@ leaf_values, guard, layout
         """Keep the parameters of the schedule away from LightGBM, which does not know them."""
         params = super()._process_params(stage)
         if callable(params["objective"]) and self._n_classes > 2:
-            fail("objective", self.objective, "None or 'multiclass': the adaptive base class is the objective")
+            fail(
+                "objective",
+                self.objective,
+                "None or 'multiclass': directional trees and base classes belong to the softmax loss",
+            )
         left_out = {*_OPTION_NAMES, *(name for name in _CHOSEN_LATER if params.get(name) is None)}
         return {name: value for name, value in params.items() if name not in left_out}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,13 @@ from abc_plugins.core.model.export_terms import (
     node_means,
     with_missing_right,
 )
+from abc_plugins.core.options import Past
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.atomic import check_target, replace_file
 from abc_plugins.core.runtime.checks import check_choice, check_path, fail
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.lgbm.live import ABCBooster
+from abc_plugins.lgbm.params import LAYOUTS
 from abc_plugins.lgbm.text import (
     NO_TREE,
     Layout,
@@ -38,11 +40,11 @@ from abc_plugins.lgbm.text import (
     lay_out,
     shifted,
     tree_text,
+    without_copies,
     write_model,
 )
 from abc_plugins.lgbm.trainer import TrainedModel
 
-LAYOUTS = ("compact", "rounds")
 MANY_SLOTS = 100_000
 """Slots from which on an export warns of its size."""
 
@@ -69,17 +71,17 @@ def finish(model: TrainedModel, *, best_round: int, layout: str, keep_later: boo
     booster : ABCBooster
         With objective multiclass, and an attribute `abc_info` of plain values (see `model_info`).
     """
-    params = model.params
-    if best_round > 0 and not keep_later:
+    params, past = model.params, model.past
+    if 0 < best_round < len(model.bases) and not keep_later:
         n_kept = best_round - model.n_initial_rounds
-        model = replace(model, rounds=model.rounds[:n_kept], bases=model.bases[:best_round])
+        model = replace(model, rounds=model.rounds[:n_kept], bases=model.bases[:best_round], directions={})
     n_classes, n_rounds = params.n_classes, len(model.rounds)
     best = n_rounds if best_round <= 0 else best_round - model.n_initial_rounds
     stops = _stops(model.rounds, n_classes, layout, best)
-    layed = lay_out(model.rounds, n_classes, stops)
+    laid_out = lay_out(model.rounds, n_classes, stops)
     n_initial = len(model.initial_trees) // n_classes
-    ends = [n_initial + end for end in layed.round_ends]
-    trees = [*model.initial_trees, *layed.trees]
+    ends = [n_initial + end for end in laid_out.round_ends]
+    trees = [*model.initial_trees, *laid_out.trees]
     _warn_of_size(len(trees), sum(map(len, model.rounds)), layout)
     frame = ModelFrame(
         model.frame.feature_names,
@@ -91,17 +93,44 @@ def finish(model: TrainedModel, *, best_round: int, layout: str, keep_later: boo
     booster = ABCBooster(model_str=write_model(frame, trees, n_classes))
     booster.params = params.stock
     booster.best_iteration = ends[stops.index(best)] if best_round > 0 else 0
-    used = [tree.text for trees in model.rounds[:best] for tree in trees if not tree.is_copy] + model.initial_trees
-    split_importance, gain_importance = importances(used, frame.n_features)
+    used = [tree.text for trees in model.rounds[:best] for tree in trees if not tree.is_copy]
+    if past.importances is None:
+        used += without_copies(model.initial_trees, n_classes)
+    splits, gains = past.importances or (0.0, 0.0)
+    new_splits, new_gains = importances(used, frame.n_features)
     booster.abc_info = {
         "base_classes": list(model.bases),
         "best_round": best_round,
         "round_iterations": _round_iterations(model.n_initial_rounds, n_initial, stops, ends),
-        "guarded_rounds": int(model.guarded_rounds),
-        "split_importance": split_importance.tolist(),
-        "gain_importance": gain_importance.tolist(),
+        "guarded_rounds": past.guarded_rounds + int(model.guarded_rounds),
+        "split_importance": (splits + new_splits).tolist(),
+        "gain_importance": (gains + new_gains).tolist(),
+        "directions": dict(model.directions),
     }
     return booster
+
+
+def past_of(info: Mapping[str, Any] | None, n_iterations: int) -> Past:
+    """What is known of a Booster with so many iterations that is gone on from; of a stock one, that they are classic.
+
+    Parameters
+    ----------
+    info : dict, or None
+        `abc_info` of the Booster. Rounds after its best one, which it may have kept, are not in its importances, and
+        what has changed its trees since, such as `update`, is in neither these nor the schedule.
+    n_iterations : int
+    """
+    if info is None:
+        return Past((CLASSIC,) * n_iterations)
+    past = Past(tuple(info["base_classes"]), info["guarded_rounds"])
+    n_rounds = len(past.bases)
+    if info["round_iterations"].get(n_rounds, 0) != n_iterations:
+        return past
+    past = replace(past, directions=info.get("directions", {}))
+    if info["best_round"] not in (0, n_rounds):
+        return past
+    counted = np.array(info["split_importance"]), np.array(info["gain_importance"])
+    return replace(past, importances=counted)
 
 
 def _round_iterations(
@@ -126,7 +155,33 @@ def model_info(booster: lgb.Booster) -> dict[str, Any]:
     """
     if not isinstance(booster, lgb.Booster) or not hasattr(booster, "abc_info"):
         fail("booster", booster, "a Booster that abc_plugins.lgbm.train returned", TypeError)
-    return dict(booster.abc_info)
+    return {name: value for name, value in booster.abc_info.items() if name != "directions"}  # of use to a run alone
+
+
+def iterations_of(info: Mapping[str, Any], start: int, count: int | None) -> tuple[int, int]:
+    """Translate rounds to iterations of LightGBM, as far as the layout lets rounds end at iterations.
+
+    Parameters
+    ----------
+    info : dict
+        `abc_info` of a Booster.
+    start : int
+        Rounds to leave out.
+    count : int, or None
+        Rounds from there on; None, and from 0 down, for all.
+
+    Returns
+    -------
+    start_iteration, num_iteration : int
+    """
+    ends, n_rounds = {0: 0, **info["round_iterations"]}, len(info["base_classes"])
+    last = n_rounds if count is None or count <= 0 else min(start + count, n_rounds)
+    for name, n in (("start_iteration", min(start, n_rounds)), ("num_iteration", last)):
+        if n not in ends:
+            where = ", ".join(map(str, sorted(ends)))
+            fail(name, n, f"a number of rounds after which the model can be cut: {where}, or any with layout='rounds'")
+    first = ends[min(start, n_rounds)]
+    return first, -1 if last == n_rounds and first == 0 else max(ends[last] - first, 0)
 
 
 def _stock_parameters(text: str, metrics: Sequence[str]) -> str:
@@ -195,10 +250,10 @@ def export(
     )
     tagged = [[copy for copies in trees for copy in copies] for trees in written]
     stops = _stops(tagged, ensemble.n_classes, layout)
-    layed = _with_start(lay_out(tagged, ensemble.n_classes, stops), ensemble.start_scores)
+    laid_out = _with_start(lay_out(tagged, ensemble.n_classes, stops), ensemble.start_scores)
     used = [copies[0].text for trees in written for copies in trees]
-    _warn_of_size(len(layed.trees), len(used), layout)
-    text = _with_labels(write_model(frame, layed.trees, ensemble.n_classes), labels_of(model))
+    _warn_of_size(len(laid_out.trees), len(used), layout)
+    text = _with_labels(write_model(frame, laid_out.trees, ensemble.n_classes), labels_of(model))
     if path is not None:
         with replace_file(path, "w", encoding="utf-8") as file:
             file.write(text)
@@ -207,7 +262,7 @@ def export(
     booster.abc_info = {
         "base_classes": bases_of(model, rounds),
         "best_round": 0,
-        "round_iterations": dict(zip(stops, layed.round_ends, strict=True)),
+        "round_iterations": dict(zip(stops, laid_out.round_ends, strict=True)),
         "guarded_rounds": 0,
         "split_importance": split_importance.tolist(),
         "gain_importance": gain_importance.tolist(),
@@ -278,11 +333,11 @@ def _stops(rounds: Sequence[Sequence[TaggedTree]], n_classes: int, layout: str, 
     return sorted(stops)
 
 
-def _with_start(layed: Layout, start_scores: Floats) -> Layout:
+def _with_start(laid_out: Layout, start_scores: Floats) -> Layout:
     """Add the scores before the first round to the first iteration."""
     if not start_scores.any():
-        return layed
-    n_classes, (trees, round_ends) = start_scores.size, layed
+        return laid_out
+    n_classes, (trees, round_ends) = start_scores.size, laid_out
     if not trees:
         trees, round_ends = [NO_TREE] * n_classes, [1] * len(round_ends)
     first = [shifted(tree, score) for tree, score in zip(trees, start_scores.tolist(), strict=False)]

@@ -18,6 +18,8 @@ from typing import Any, TypeAlias
 import lightgbm as lgb
 from lightgbm import basic, sklearn
 
+from abc_plugins.core.runtime.checks import check_supported
+
 SUPPORTED = "4.6 to 4.7"
 
 _NAMES = {
@@ -29,21 +31,9 @@ _NAMES = {
 
 
 def check_version(version: str = lgb.__version__, names: Mapping[Any, tuple[str, ...]] = _NAMES) -> None:
-    """Fail if the version is not supported, or something that is needed is not there.
-
-    Raises
-    ------
-    ImportError
-    """
-    parts = tuple(int("".join(filter(str.isdigit, part)) or 0) for part in version.split(".")[:2])
-    missing = [
-        f"{owner.__name__}.{name}" for owner, wanted in names.items() for name in wanted if not hasattr(owner, name)
-    ]
-    if "train" not in sklearn.LGBMModel.fit.__code__.co_names:
-        missing.append("a call of train in LGBMModel.fit")
-    if not (4, 6) <= parts < (4, 8) or missing:
-        reason = f" (without {', '.join(missing)})" if missing else ""
-        raise ImportError(f"abc_plugins supports LightGBM {SUPPORTED}; installed is {version}{reason}.")
+    """Fail if the version is not supported, or something that is needed is not there."""
+    missing = [] if "train" in sklearn.LGBMModel.fit.__code__.co_names else ["a call of train in LGBMModel.fit"]
+    check_supported("LightGBM", version, SUPPORTED, names, (4, 6), (4, 8), missing)
 
 
 check_version()

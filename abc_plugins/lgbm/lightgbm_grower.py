@@ -76,7 +76,6 @@ class LightGBMGrower(LibraryEngine):
         self.booster = booster
         self.sets = sets or scored_sets(booster, params.n_classes)
         self._has_categories = _has_categories(booster.train_set)
-        self._is_linear = bool(params.given.get("linear_tree"))
         self._gradients = np.empty((params.n_classes, self.sets[0].labels.size), dtype=np.float32)
         self._hessians = np.empty_like(self._gradients)
         self._spare: list[Floats] = [np.empty((0, data.labels.size)) for data in self.sets]
@@ -86,7 +85,7 @@ class LightGBMGrower(LibraryEngine):
     @property
     def can_probe(self) -> bool:
         """Whether leaf values can be ours: they can unless leaves have coefficients, or depend on those above them."""
-        return not self._is_linear and not self.params.given.get("path_smooth")
+        return not self.params.is_linear and not self.params.has_path_smooth
 
     def negates(self, scores: PairScores) -> bool:
         """Whether LightGBM grows the negated tree from negated gradients.
@@ -126,7 +125,7 @@ class LightGBMGrower(LibraryEngine):
                 for data, added, sums in zip(self.sets, self._spare, tree_sums(self.booster), strict=True):
                     take_difference(sums, data.tree_sums, added[rows], scores.workers)
         added_by_trees = [self.additions(t) for t in range(len(pairs))]
-        known = added_by_trees if self._is_linear else [leaf_values(self.text(t)) for t in range(len(pairs))]
+        known = added_by_trees if self.params.is_linear else [leaf_values(self.text(t)) for t in range(len(pairs))]
         has_values = self.params.options.leaf_values == "paper" and seen.size == scores.labels.size
         self._note(pairs, [LeafFinder(values) for values in known], added_by_trees, has_values=has_values)
 

@@ -7,7 +7,8 @@ import copyreg
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from functools import partialmethod
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import lightgbm as lgb
 from scipy.special import softmax
@@ -32,7 +33,7 @@ _MOST_LEAF_NUMBERS = 2**22
 """Leaf numbers that are asked for together: 32 MB."""
 
 _OTHER_OUTPUTS = ("leaf_index", "contrib")
-"""Names of parameters that ask for something else than probabilities, beside those with "pred" in them."""
+"""Names of arguments that ask for something else than probabilities or scores, beside those with "pred" in them."""
 
 
 class SharedTrees:
@@ -61,7 +62,7 @@ class SharedTrees:
         return cls(lgb.Booster(model_str=write_model(frame, trees[::n_classes], 1)), vectors) if vectors else None
 
     @staticmethod
-    def can(arguments: Mapping[str, Any]) -> bool:
+    def asks_for_scores(arguments: Mapping[str, Any]) -> bool:
         """Whether these arguments of a prediction ask for probabilities or scores of all trees."""
         return not any(value and ("pred" in name or name in _OTHER_OUTPUTS) for name, value in arguments.items())
 
@@ -83,6 +84,11 @@ class SharedTrees:
         return self._structures.predict(data, **{**kwargs, **which}).reshape(-1, count)
 
 
+def _has_no_rows(data: Any) -> bool:
+    """Whether a table is empty, for which LightGBM has an answer of its own."""
+    return len(getattr(data, "shape", ())) == 2 and data.shape[0] == 0
+
+
 class ABCBooster(lgb.Booster):
     """A finished model: a stock Booster that knows its rounds.
 
@@ -97,7 +103,8 @@ class ABCBooster(lgb.Booster):
     def __deepcopy__(self, *_memo: Any) -> ABCBooster:
         """Copy the model; `copy.copy` comes here, too."""
         copied = ABCBooster(model_str=self.model_to_string(num_iteration=-1))
-        copied.abc_info = copy.deepcopy(self.abc_info)
+        if hasattr(self, "abc_info"):
+            copied.abc_info = copy.deepcopy(self.abc_info)
         return copied
 
     def __getstate__(self) -> dict[str, Any]:
@@ -107,10 +114,36 @@ class ABCBooster(lgb.Booster):
     def __reduce__(self) -> Any:
         return copyreg._reconstructor, (lgb.Booster, object, None), self.__getstate__()  # type: ignore[attr-defined]
 
-    def predict(self, data: Any, start_iteration: int = 0, num_iteration: int | None = None, **kwargs: Any) -> Any:
+    def predict(
+        self,
+        data: Any,
+        start_iteration: int = 0,
+        num_iteration: int | None = None,
+        raw_score: bool = False,
+        pred_leaf: bool = False,
+        pred_contrib: bool = False,
+        data_has_header: bool = False,
+        validate_features: bool = False,
+        **kwargs: Any,
+    ) -> Any:
         """Predict as `lightgbm.Booster` does; warn of iterations that cut a round into pieces."""
+        self._warn_of_a_cut(start_iteration, num_iteration)
+        how = {"raw_score": raw_score, "pred_leaf": pred_leaf, "pred_contrib": pred_contrib, **kwargs}
+        how |= {"data_has_header": data_has_header, "validate_features": validate_features}
+        starts_inside = 0 <= start_iteration < self.current_iteration()
+        if starts_inside and SharedTrees.asks_for_scores(how) and not _has_no_rows(data):
+            shared = self._shared_trees()
+            if shared is not None:
+                wanted = self.best_iteration if num_iteration is None else num_iteration
+                return shared.predict(data, start_iteration, wanted, **how)
+        return super().predict(data, start_iteration=start_iteration, num_iteration=num_iteration, **how)
+
+    def _warn_of_a_cut(self, start_iteration: int, num_iteration: int | None) -> None:
         last = start_iteration + (num_iteration or 0)
-        ends = {0, self.current_iteration(), *self.abc_info["round_iterations"].values()}
+        known = getattr(self, "abc_info", {"round_iterations": {}})
+        if not known["round_iterations"]:
+            return
+        ends = {0, self.current_iteration(), *known["round_iterations"].values()}
         is_cut = (num_iteration or 0) > 0 and last < max(ends)
         if start_iteration not in ends or (is_cut and last not in ends):
             warnings.warn(
@@ -118,14 +151,8 @@ class ABCBooster(lgb.Booster):
                 "pieces: an iteration of LightGBM is not a round here. model_info(booster)['round_iterations'] tells "
                 "where rounds end; layout='rounds' lets every round end at an iteration.",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        starts_inside = 0 <= start_iteration < self.current_iteration()
-        shared = self._shared_trees() if starts_inside and SharedTrees.can(kwargs) else None
-        if shared is not None:
-            wanted = self.best_iteration if num_iteration is None else num_iteration
-            return shared.predict(data, start_iteration, wanted, **kwargs)
-        return super().predict(data, start_iteration=start_iteration, num_iteration=num_iteration, **kwargs)
 
     def _shared_trees(self) -> SharedTrees | None:
         """The trees with leaf vectors, if those of all classes split alike; made by the first prediction."""
@@ -154,8 +181,10 @@ class ABCBooster(lgb.Booster):
         return super().shuffle_models(*args, **kwargs)
 
     def model_from_string(self, model_str: str) -> ABCBooster:
-        """Read another model."""
+        """Read another model, whose rounds are not known."""
         self._shared = ()
+        if hasattr(self, "abc_info"):
+            del self.abc_info
         return super().model_from_string(model_str)
 
 
@@ -179,13 +208,13 @@ class KeptBooster(ABCBooster):
         valid: Sequence[tuple[str, lgb.Dataset, Floats]],
     ) -> None:
         self._finished = finished
-        self._start = predictor_of(finished, params)
+        self._predictor = predictor_of(finished, params)
         name, data, scores = train
-        with _starting_at(data, scores, self._start):
+        with _starting_at(data, scores, self._predictor):
             super().__init__(params=params, train_set=data)
         self.set_train_data_name(name)
         for name, data, scores in valid:
-            with _starting_at(data, scores, self._start):
+            with _starting_at(data, scores, self._predictor):
                 super().add_valid(data, name)
         for attribute in ("best_iteration", "best_score", "abc_info"):
             setattr(self, attribute, getattr(finished, attribute))
@@ -199,13 +228,13 @@ class KeptBooster(ABCBooster):
         own = data.construct().get_init_score()
         if own is not None:
             scores = scores + own.reshape(scores.shape, order="F")
-        with _starting_at(data, scores, self._start):
+        with _starting_at(data, scores, self._predictor):
             super().add_valid(data, name)
         return self
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        return {name: value for name, value in state.items() if name not in ("_finished", "_start")}
+        return {name: value for name, value in state.items() if name not in ("_finished", "_predictor")}
 
 
 @contextmanager
@@ -228,9 +257,10 @@ def _starting_at(data: lgb.Dataset, scores: Floats, predictor: Predictor) -> Ite
 class GrowingBooster(lgb.Booster):
     """Grows the trees of a run, and shows the model so far to callbacks.
 
-    LightGBM's own view of it is of trees only, without what they take from the base class. All that reads the
+    LightGBM's own view of it is of trees only, without what they take from a base class, and of none of directional
+    trees, which are grown elsewhere. All that reads the
     model (to predict, to evaluate, to save a checkpoint, to look at its trees) is therefore answered by the run, or by
-    the finished model of the rounds so far.
+    the finished model of the rounds so far. What would change its trees is refused.
     """
 
     _trainer: Run | None = None
@@ -323,6 +353,30 @@ class GrowingBooster(lgb.Booster):
     def num_trees(self) -> int:
         """Count the trees of the finished model so far."""
         return self.stock().num_trees()
+
+    def upper_bound(self) -> float:
+        """Upper bound of the scores of the rounds so far."""
+        return self.stock().upper_bound()
+
+    def lower_bound(self) -> float:
+        """Lower bound of the scores of the rounds so far."""
+        return self.stock().lower_bound()
+
+    def get_leaf_output(self, tree_id: int, leaf_id: int) -> float:
+        """Output of a leaf of the rounds so far."""
+        return self.stock().get_leaf_output(tree_id, leaf_id)
+
+    def _refuse(self, name: str, *_args: Any, **_kwargs: Any) -> NoReturn:
+        raise NotImplementedError(
+            f"{name} cannot change a model in training, whose scores are kept apart from its trees; "
+            f"call it on the Booster that train returns."
+        )
+
+    rollback_one_iter = partialmethod(_refuse, "rollback_one_iter")
+    refit = partialmethod(_refuse, "refit")
+    set_leaf_output = partialmethod(_refuse, "set_leaf_output")
+    shuffle_models = partialmethod(_refuse, "shuffle_models")
+    model_from_string = partialmethod(_refuse, "model_from_string")
 
     def feature_importance(self, *args: Any, **kwargs: Any) -> Any:
         """Feature importances of the rounds so far."""

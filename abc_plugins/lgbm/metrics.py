@@ -49,7 +49,9 @@ class Metric(NamedTuple):
     value: Callable[[Evaluated], float]
 
 
-def parse_metrics(metric: Any, *, top_k: int, auc_mu_weights: Sequence[float] | None, n_classes: int) -> list[Metric]:
+def parse_metrics(
+    metric: Any, *, top_k: int, auc_mu_weights: Sequence[float] | Floats | None, n_classes: int
+) -> list[Metric]:
     """Translate LightGBM's parameter `metric`: None and [] are the objective's own, a string may hold several.
 
     Raises
@@ -148,7 +150,7 @@ def _auc_of_groups(
         return float((wins / pairs).sum())
 
 
-def _auc_mu_matrix(auc_mu_weights: Sequence[float] | None, n_classes: int) -> Floats:
+def _auc_mu_matrix(auc_mu_weights: Sequence[float] | Floats | None, n_classes: int) -> Floats:
     if auc_mu_weights is None or len(auc_mu_weights) == 0:
         return 1.0 - np.eye(n_classes)
     if len(auc_mu_weights) != n_classes**2:

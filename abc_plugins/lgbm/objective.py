@@ -11,18 +11,18 @@ import numpy as np
 
 from abc_plugins.core.additions import FoundLeaves, LeafFinder
 from abc_plugins.core.leaves import Update, make_update
-from abc_plugins.core.options import PAIRS
+from abc_plugins.core.options import PAIRS, Past
 from abc_plugins.core.pair_rounds import PairRounds
 from abc_plugins.core.pairs import Pair, classic_pairs
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
-from abc_plugins.core.runtime.checks import check_integer, fail
+from abc_plugins.core.runtime.checks import fail
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC, BaseClassSchedule, RoundPlan
 from abc_plugins.core.scores import PairScores
 from abc_plugins.lgbm.exporting import finish
 from abc_plugins.lgbm.internals import get_predictor
 from abc_plugins.lgbm.lightgbm_grower import LightGBMGrower, class_labels
-from abc_plugins.lgbm.params import ABCOptions, TrainingParams
+from abc_plugins.lgbm.params import ABCOptions, TrainingParams, main_names, whole_number
 from abc_plugins.lgbm.text import TaggedTree, TreeText, is_stump, leaf_values, read_model, scaled
 from abc_plugins.lgbm.trainer import TrainedModel
 
@@ -76,8 +76,8 @@ class ABCObjective:
         guard: bool = True,
     ) -> None:
         options = ABCOptions(PAIRS, search=search, gap=gap, warmup=warmup, leaf_clip=None, guard=guard)
-        given = {name: value for name, value in params.items() if not callable(value)}
-        n_classes = check_integer("num_class", given.get("num_class"), minimum=3, allowed="at least 3, in params")
+        given = main_names({name: value for name, value in params.items() if not callable(value)}, ("num_class",))
+        n_classes = whole_number("num_class", given.get("num_class"), minimum=3, allowed="at least 3, in params")
         self._params = TrainingParams.check(given, options, n_classes)
         self._slots: list[Pair | None] | None
         self._retired: list[weakref.ref[AnyArray]] = []
@@ -140,7 +140,7 @@ class ABCObjective:
             initial_trees=[tree for iteration in iterations[: self._n_initial] for tree in iteration],
             rounds=[() if round_.stalled else _tagged(next(remaining), round_) for round_ in rounds],
             bases=[CLASSIC] * self._n_initial + [round_.base for round_ in rounds],
-            n_initial_rounds=self._n_initial,
+            past=Past((CLASSIC,) * self._n_initial),
             guarded_rounds=sum(not round_.stalled and round_.factor < 1.0 for round_ in rounds),
         )
         return finish(model, best_round=max(booster.best_iteration, 0), layout=layout)

@@ -1,4 +1,4 @@
-"""What the caller's LightGBM parameters mean for a run with an adaptive base class, checked before any work."""
+"""What the caller's LightGBM parameters mean for a run, checked before any work."""
 
 from __future__ import annotations
 
@@ -8,23 +8,30 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import lightgbm as lgb
+import numpy as np
 
 from abc_plugins.core.leaves import UNLIMITED, LeafRules
 from abc_plugins.core.options import BoostOptions
+from abc_plugins.core.runtime.arrays import Floats
 from abc_plugins.core.runtime.checks import check_choice, check_integer, fail
 from abc_plugins.core.runtime.parallel import available_cores
 from abc_plugins.lgbm.internals import aliases, is_constructed, log_warning
 from abc_plugins.lgbm.metrics import Metric, parse_metrics
 
+LAYOUTS = ("compact", "rounds")
 _OBJECTIVES = (None, "multiclass", "softmax")
 _MAIN_NAMES = (
     *("objective", "metric", "num_class", "boosting", "num_iterations", "early_stopping_round", "max_delta_step"),
     *("num_machines", "machines", "tree_learner", "monotone_constraints", "linear_tree", "path_smooth", "num_threads"),
     *("multi_error_top_k", "auc_mu_weights", "first_metric_only", "early_stopping_min_delta", "verbosity"),
+    "data_sample_strategy",
     *("min_data_in_leaf", "feature_pre_filter", "boost_from_average", "num_leaves", "seed"),
     *("cat_smooth", "cat_l2", "min_data_per_group", "learning_rate", "lambda_l1", "lambda_l2", "max_cat_to_onehot"),
 )
 _NO_OBJECTIVE = {"objective": "none", "metric": "None"}
+_OF_ALL_CLASSES = ("auc_mu_weights",)
+"""Parameters with a size that depends on the number of classes: boosters of other outputs fail on them."""
+
 _DIRECTIONAL_DEFAULTS = {"lambda_l2": 1.0, "min_data_in_leaf": 3}
 """What directional trees need other defaults for than LightGBM's: most of their leaves are of few classes."""
 
@@ -51,12 +58,26 @@ class ABCOptions(BoostOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("layout", self.layout, ("compact", "rounds"))
+        check_choice("layout", self.layout, LAYOUTS)
 
 
-def _is_on(value: Any) -> bool:
-    """Whether a parameter is true, given as a boolean or as the text that LightGBM reads as one."""
-    return str(value).lower() not in ("false", "-", "0")
+def _is_on(value: Any, *, default: bool) -> bool:
+    """Whether a parameter is true, given as a boolean or as the text that LightGBM reads as one; None is not given."""
+    return default if value is None else str(value).lower() not in ("false", "-", "0")
+
+
+def objective_name(given: Mapping[str, Any]) -> Any:
+    """Return the objective, of which LightGBM takes capital letters for small ones; a function stays one."""
+    objective = given.get("objective")
+    return objective.lower() if isinstance(objective, str) else objective
+
+
+def _real_number(name: str, value: Any) -> float:
+    """Return a parameter as a float; LightGBM takes numbers as text, too."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        fail(name, value, "a number")
 
 
 def main_names(params: Mapping[str, Any] | None, names: Sequence[str] = _MAIN_NAMES) -> dict[str, Any]:
@@ -66,7 +87,8 @@ def main_names(params: Mapping[str, Any] | None, names: Sequence[str] = _MAIN_NA
     """
     if params is not None and not isinstance(params, Mapping):
         fail("params", type(params).__name__, "a dict, or None", TypeError)
-    named = {} if params is None else dict(params)
+    # Arrays become lists, which can be compared.
+    named = {name: _listed(value) for name, value in (params or {}).items()}
     for main in names:
         values = [named.pop(alias) for alias in aliases(main) if alias in named]
         if values:
@@ -74,11 +96,15 @@ def main_names(params: Mapping[str, Any] | None, names: Sequence[str] = _MAIN_NA
     return named
 
 
-def whole_number(name: str, value: Any, minimum: int | None = None) -> int:
+def _listed(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def whole_number(name: str, value: Any, minimum: int | None = None, allowed: str | None = None) -> int:
     """Return a parameter as an int; LightGBM takes numbers as text, too, as they stand in its .conf files."""
     if isinstance(value, str) and value.strip().lstrip("+-").isdigit():
         value = int(value)
-    return check_integer(name, value, minimum=minimum)
+    return check_integer(name, value, minimum=minimum, allowed=allowed)
 
 
 def count_rounds(params: Mapping[str, Any] | None, num_boost_round: Any) -> int:
@@ -116,14 +142,41 @@ class TrainingParams:
     def check(
         cls, params: Mapping[str, Any] | None, options: ABCOptions, n_classes: int, n_rounds: int = 100
     ) -> TrainingParams:
-        """Refuse what cannot be right with an adaptive base class, by name and with the reason."""
+        """Refuse what cannot be right, by name and with the reason."""
         given = main_names(params)
-        _refuse(given, options)
         if not options.is_directional:
             options.base_schedule(n_classes)  # refuses a search over more classes than there are
         named = main_names(params, _RENAMED)
         given["num_iterations"] = named["num_iterations"] = n_rounds
-        return cls(given, named, n_classes, options, _metrics(given, n_classes))
+        checked = cls(given, named, n_classes, options, _metrics(given, n_classes))
+        checked._refuse()
+        return checked
+
+    def _refuse(self) -> None:
+        given, options = self.given, self.options
+        if objective_name(given) not in _OBJECTIVES:
+            allowed = "'multiclass': directional trees and base classes belong to the softmax loss"
+            fail("objective", given["objective"], allowed)
+        boosting = given.get("boosting", "gbdt")
+        if boosting in ("dart", "rf", "random_forest"):
+            fail("boosting", boosting, "'gbdt' or 'goss': DART and random forests rescale the trees of earlier rounds")
+        if whole_number("num_machines", given.get("num_machines", 1), minimum=1) > 1 or given.get("machines"):
+            several = given.get("machines") or given.get("num_machines")
+            allowed = "1: machines that cannot add up their losses would choose different base classes"
+            fail("num_machines", several, allowed)
+        if _numbers("monotone_constraints", given.get("monotone_constraints")).any():
+            reason = "what a tree adds to one class it takes from other classes, so that one of them must fall"
+            fail("monotone_constraints", given["monotone_constraints"], f"unset: {reason}")
+        if options.is_directional and self.is_linear:
+            fail("linear_tree", given["linear_tree"], "False with method='directional': leaves have constants")
+        if options.leaf_values == "sequential":
+            for name, is_given, reason in (
+                ("linear_tree", self.is_linear, "has no leaf constants"),
+                ("path_smooth", self.has_path_smooth, "ties leaves to their parents"),
+            ):
+                if is_given:
+                    fail("leaf_values", "sequential", f"'paper' with {name}={given[name]!r}, which {reason}")
+        self.leaf_rules(given)  # numbers that are none
 
     @property
     def grower(self) -> dict[str, Any]:
@@ -132,7 +185,7 @@ class TrainingParams:
         if self.options.leaf_values == "sequential":
             clip = 0.0  # the clip is for the renewed values
         own = {**_NO_OBJECTIVE, "num_class": self.n_classes}
-        if "max_delta_step" not in self.given:
+        if self.given.get("max_delta_step") is None:
             own["max_delta_step"] = clip
         return {**_without(self.named, own), **own}
 
@@ -148,12 +201,29 @@ class TrainingParams:
         `of_data` are the parameters that the Dataset was binned with: if it has dropped the features that large leaves
         cannot use, LightGBM refuses smaller ones.
         """
-        own = {**_NO_OBJECTIVE, "num_class": n_outputs, "max_delta_step": 0.0, "learning_rate": 1.0}
+        rate = (
+            self.given.get("learning_rate") or 0.1 if self._has_goss else 1.0
+        )  # GOSS starts after 1 / rate iterations
+        own = {**_NO_OBJECTIVE, "num_class": n_outputs, "max_delta_step": 0.0, "learning_rate": rate}
         defaults = {name: value for name, value in _DIRECTIONAL_DEFAULTS.items() if name not in self.given}
-        if "min_data_in_leaf" in defaults and _is_on(of_data.get("feature_pre_filter", True)):
+        if "min_data_in_leaf" in defaults and _is_on(of_data.get("feature_pre_filter"), default=True):
             smallest = int(of_data.get("min_data_in_leaf", _DEFAULT_MIN_DATA))
             defaults["min_data_in_leaf"] = max(defaults["min_data_in_leaf"], smallest)
-        return {**defaults, **_without(self.named, own), **own}
+        return {**defaults, **_without(self.named, (*own, *_OF_ALL_CLASSES)), **own}
+
+    @property
+    def _has_goss(self) -> bool:
+        return "goss" in (self.given.get("boosting"), self.given.get("data_sample_strategy"))
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether leaves have linear models."""
+        return _is_on(self.given.get("linear_tree"), default=False)
+
+    @property
+    def has_path_smooth(self) -> bool:
+        """Whether leaf values depend on those of the nodes above them."""
+        return _real_number("path_smooth", self.given.get("path_smooth") or 0.0) > 0.0
 
     @staticmethod
     def growth_names(params: Mapping[str, Any]) -> set[str]:
@@ -168,7 +238,7 @@ class TrainingParams:
     @property
     def starts_from_priors(self) -> bool:
         """Whether scores start at the class frequencies; directional trees do so unless they are told not to."""
-        return self.options.is_directional and _is_on(self.given.get("boost_from_average", True))
+        return self.options.is_directional and _is_on(self.given.get("boost_from_average"), default=True)
 
     @property
     def stock(self) -> dict[str, Any]:
@@ -191,11 +261,12 @@ class TrainingParams:
     def leaf_rules(self, current: Mapping[str, Any]) -> LeafRules:
         """How leaf values are made; `current` are the booster's parameters, which a callback may change."""
         now = main_names(current)
-        clip = self.given.get("max_delta_step", self.options.leaf_clip)
+        given = self.given.get("max_delta_step")
+        clip = self.options.leaf_clip if given is None else _real_number("max_delta_step", given)
         return LeafRules(
             factor=1.0,
             reg_lambda=float(now.get("lambda_l2", 0.0)),
-            clip=float(clip) if clip else UNLIMITED,
+            clip=clip if clip is not None and clip > 0.0 else UNLIMITED,  # from 0 down there is no limit in LightGBM
             learning_rate=float(now.get("learning_rate", 0.1)),
             reg_alpha=float(now.get("lambda_l1", 0.0)),
         )
@@ -215,33 +286,19 @@ def _without(params: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: value for name, value in params.items() if name not in left_out}
 
 
+def _numbers(name: str, value: Any) -> Floats:
+    """Return the numbers of a parameter that has several, as a sequence or as LightGBM's text; none for None."""
+    parts = value.split(",") if isinstance(value, str) else () if value is None else value
+    try:
+        return np.array([part for part in parts if part != ""], dtype=np.float64)
+    except (TypeError, ValueError):
+        fail(name, value, "numbers")
+
+
 def _metrics(given: Mapping[str, Any], n_classes: int) -> list[Metric]:
     return parse_metrics(
         given.get("metric"),
         top_k=whole_number("multi_error_top_k", given.get("multi_error_top_k", 1), minimum=1),
-        auc_mu_weights=given.get("auc_mu_weights"),
+        auc_mu_weights=_numbers("auc_mu_weights", given.get("auc_mu_weights")),
         n_classes=n_classes,
     )
-
-
-def _refuse(given: Mapping[str, Any], options: ABCOptions) -> None:
-    if given.get("objective") not in _OBJECTIVES:
-        fail("objective", given["objective"], "'multiclass': an adaptive base class belongs to the softmax loss")
-    boosting = given.get("boosting", "gbdt")
-    if boosting in ("dart", "rf", "random_forest"):
-        fail("boosting", boosting, "'gbdt' or 'goss': DART and random forests rescale the trees of earlier rounds")
-    if whole_number("num_machines", given.get("num_machines", 1), minimum=1) > 1 or given.get("machines"):
-        several = given.get("machines") or given.get("num_machines")
-        fail("num_machines", several, "1: machines that cannot add up their losses would choose different base classes")
-    if any(given.get("monotone_constraints") or ()):
-        fail(
-            "monotone_constraints",
-            given["monotone_constraints"],
-            "unset: what a tree adds to one class it takes from the base, so that one of the two must fall",
-        )
-    if options.is_directional and given.get("linear_tree"):
-        fail("linear_tree", given["linear_tree"], "False with method='directional': leaves have constants")
-    if options.leaf_values == "sequential":
-        for name, reason in (("linear_tree", "has no leaf constants"), ("path_smooth", "ties leaves to their parents")):
-            if given.get(name):
-                fail("leaf_values", "sequential", f"'paper' with {name}={given[name]!r}, which {reason}")

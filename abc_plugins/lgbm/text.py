@@ -280,6 +280,15 @@ def write_model(frame: ModelFrame, trees: Sequence[TreeText], n_classes: int) ->
     )
 
 
+def without_copies(trees: Sequence[TreeText], n_classes: int) -> list[TreeText]:
+    """Leave out copies: of an iteration whose trees all split alike, and gain as much by it, the first one is kept."""
+    kept: list[TreeText] = []
+    for first in range(0, len(trees), n_classes):
+        iteration = trees[first : first + n_classes]
+        kept += iteration[: 1 if len({tree.partition("\nleaf_value=")[0] for tree in iteration}) == 1 else n_classes]
+    return kept
+
+
 def importances(trees: Sequence[TreeText], n_features: int) -> tuple[Floats, Floats]:
     """Count the splits on every feature, and sum their gains."""
     features = np.array(" ".join([field(tree, "split_feature") for tree in trees]).split(), dtype=np.int64)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import lightgbm as lgb
 import numpy as np
 
 from abc_plugins.core.losses import update_probabilities
+from abc_plugins.core.options import NO_PAST, Past
 from abc_plugins.core.pair_rounds import PairRounds
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.parallel import Workers
@@ -38,9 +39,11 @@ class TrainedModel:
         The trees of every further round; a round without any split is empty.
     bases : sequence of int
         The base of every round, those of the initial model included.
-    n_initial_rounds : int
+    past : Past
     guarded_rounds : int
-        Rounds whose step the guard shortened or replaced.
+        Rounds of this run whose step the guard shortened or replaced.
+    directions : dict
+        The state of the schedule of directions after the last round; empty for pairs.
     """
 
     params: TrainingParams
@@ -48,8 +51,14 @@ class TrainedModel:
     initial_trees: list[TreeText]
     rounds: Sequence[Sequence[TaggedTree]]
     bases: Sequence[int]
-    n_initial_rounds: int
+    past: Past
     guarded_rounds: int
+    directions: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def n_initial_rounds(self) -> int:
+        """Rounds that the initial model consists of."""
+        return len(self.past.bases)
 
 
 class Run(ABC):
@@ -60,8 +69,8 @@ class Run(ABC):
     params : TrainingParams
     booster : Booster
         Made with `params.grower`, with its validation sets added; nobody else may update it.
-    n_initial_rounds : int
-        Rounds that an initial model consists of.
+    past : Past
+        Of the initial model.
 
     Attributes
     ----------
@@ -71,13 +80,18 @@ class Run(ABC):
         The trees of the initial model, K an iteration.
     """
 
-    def __init__(self, params: TrainingParams, booster: lgb.Booster, n_initial_rounds: int) -> None:
+    def __init__(self, params: TrainingParams, booster: lgb.Booster, past: Past) -> None:
         self.params = params
         self.booster = booster
-        self.n_initial_rounds = n_initial_rounds
+        self.past = past
         self.frame, self.initial_trees = read_model(lgb.Booster.model_to_string(booster, num_iteration=-1))
         self.train, *self.valid = scored_sets(booster, params.n_classes)
         self.workers = Workers(params.n_threads)
+
+    @property
+    def n_initial_rounds(self) -> int:
+        """Rounds that the initial model consists of."""
+        return len(self.past.bases)
 
     @property
     @abstractmethod
@@ -131,8 +145,8 @@ class Trainer(Run):
     params : TrainingParams
     booster : Booster
         Made with `params.grower`, with its validation sets added; nobody else may update it.
-    bases : sequence of int
-        Bases of the rounds that an initial model consists of.
+    past : Past
+        Of the initial model.
 
     Attributes
     ----------
@@ -141,11 +155,11 @@ class Trainer(Run):
     state : PairRounds
     """
 
-    def __init__(self, params: TrainingParams, booster: lgb.Booster, bases: Sequence[int] = ()) -> None:
-        super().__init__(params, booster, len(bases))
+    def __init__(self, params: TrainingParams, booster: lgb.Booster, past: Past = NO_PAST) -> None:
+        super().__init__(params, booster, past)
         self.rounds: list[tuple[TaggedTree, ...]] = []
         schedule = params.options.base_schedule(params.n_classes)
-        for base in bases:
+        for base in past.bases:
             schedule.record(base)
         self.grower = LightGBMGrower(params, booster, [self.train, *self.valid])
         options = params.options
@@ -166,7 +180,7 @@ class Trainer(Run):
             self.initial_trees,
             self.rounds,
             self.state.schedule.bases,
-            self.n_initial_rounds,
+            self.past,
             self.state.guarded_rounds,
         )
 

@@ -1,4 +1,4 @@
-"""`train`: lightgbm.train with an adaptive base class."""
+"""`train`: lightgbm.train with directional trees, or with an adaptive base class."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import lightgbm as lgb
 import numpy as np
 from lightgbm import callback as lgb_callback
 
+from abc_plugins.core.options import NO_PAST, Past
 from abc_plugins.core.runtime.checks import fail
-from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.lgbm.directional import DirectionalRun
-from abc_plugins.lgbm.exporting import finish
+from abc_plugins.lgbm.exporting import finish, past_of
 from abc_plugins.lgbm.internals import (
     Predictor,
     is_constructed,
@@ -31,6 +31,7 @@ from abc_plugins.lgbm.params import (
     count_rounds,
     find_n_classes,
     main_names,
+    objective_name,
     whole_number,
 )
 from abc_plugins.lgbm.trainer import EvalFunction, Run, Trainer
@@ -53,15 +54,14 @@ def train(
     """Train a multi-class model on LightGBM's trees.
 
     A drop-in for `lightgbm.train` with objective multiclass: the same arguments, the same Datasets, parameters and
-    callbacks, and a stock Booster as result. With two classes there is no base class to choose, and LightGBM's own
-    objective is used.
+    callbacks, and a stock Booster as result. Two classes are left to LightGBM's own objective.
 
     Parameters
     ----------
     params : dict
         LightGBM's parameters. `objective` may be left out; `num_class` too if the labels tell it. Values given
         here have precedence over arguments. Refused, because they cannot be right: boosting dart and rf, more
-        than one machine, monotone_constraints, other objectives.
+        than one machine, monotone_constraints other than 0, other objectives.
     train_set : Dataset
     num_boost_round : int, default=100
     valid_sets : list of Dataset, optional
@@ -102,9 +102,9 @@ def train(
         )
     n_rounds = count_rounds(params, num_boost_round)
     checked = TrainingParams.check(params, own, n_classes, n_rounds)
-    predictor, bases = initial_model(init_model, checked)
+    predictor, past = initial_model(init_model, checked)
     booster, with_train = make_booster(checked, train_set, valid_sets, valid_names, predictor)
-    trainer = make_run(checked, booster, bases)
+    trainer = make_run(checked, booster, past)
     try:
         best_round, best_results = _run(
             trainer, n_rounds, listed(feval), callbacks, evaluate=valid_sets is not None, with_train=with_train
@@ -162,7 +162,7 @@ def listed(value: Any) -> list[Any]:
 def count_classes(params: dict[str, Any] | None, train_set: lgb.Dataset) -> int:
     """Find the number of classes; labels are only looked at if the parameters do not tell."""
     named = main_names(params)
-    if named.get("objective") == "binary":
+    if objective_name(named) == "binary":
         return 2
     if "num_class" in named:
         return find_n_classes(params, 0.0)
@@ -182,25 +182,22 @@ def _train_two_classes(named: dict[str, Any], *arguments: Any) -> lgb.Booster:
     return lgb.train(named, *arguments)
 
 
-def initial_model(
-    init_model: str | Path | lgb.Booster | None, params: TrainingParams
-) -> tuple[Predictor | None, list[int]]:
-    """Make LightGBM's predictor of the initial model, and find the bases of its rounds."""
+def initial_model(init_model: str | Path | lgb.Booster | None, params: TrainingParams) -> tuple[Predictor | None, Past]:
+    """Make LightGBM's predictor of the initial model, and find what is known of its rounds."""
     if init_model is None:
-        return None, []
+        return None, NO_PAST
     if not isinstance(init_model, lgb.Booster | str | Path):
         fail("init_model", init_model, "a path, a lightgbm.Booster or None", TypeError)
     predictor = predictor_of(init_model, params.stock)
     if predictor.num_class != params.n_classes:
         fail("init_model", f"a model of {predictor.num_class} classes", f"a model of {params.n_classes} classes")
     info = getattr(init_model, "abc_info", None)
-    bases = list(info["base_classes"]) if info else [CLASSIC] * predictor.current_iteration()
-    return predictor, bases
+    return predictor, past_of(info, predictor.current_iteration())
 
 
-def make_run(params: TrainingParams, booster: GrowingBooster, bases: Sequence[int]) -> Run:
+def make_run(params: TrainingParams, booster: GrowingBooster, past: Past) -> Run:
     """Make the run of the method on a booster of `make_booster`."""
-    run = DirectionalRun(params, booster, bases) if params.options.is_directional else Trainer(params, booster, bases)
+    run = DirectionalRun(params, booster, past) if params.options.is_directional else Trainer(params, booster, past)
     booster.follow(run)
     return run
 

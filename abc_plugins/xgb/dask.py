@@ -31,9 +31,9 @@ from xgboost.dask import (
 
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.xgb.estimator import ABCEstimator
-from abc_plugins.xgb.evaluating import CustomMetric
+from abc_plugins.xgb.evaluating import CustomMetric, Objective
 from abc_plugins.xgb.live import ABCBoost
-from abc_plugins.xgb.settings import check_params
+from abc_plugins.xgb.settings import check_obj, check_params
 
 __all__ = ["ABCDaskXGBClassifier", "DaskDMatrix", "DaskQuantileDMatrix", "inplace_predict", "predict", "train"]
 
@@ -47,6 +47,7 @@ def train(
     num_boost_round: int = 10,
     *,
     evals: Sequence[tuple[DaskDMatrix, str]] | None = None,
+    obj: Objective | None = None,
     early_stopping_rounds: int | None = None,
     xgb_model: Booster | None = None,
     verbose_eval: bool | int = True,
@@ -65,8 +66,9 @@ def train(
         XGBoost's parameters, with `num_class`. `objective` is "multi:softprob" unless given.
     dtrain : DaskDMatrix
         Training data; labels are class indices.
-    num_boost_round, evals, early_stopping_rounds, xgb_model, verbose_eval, callbacks, custom_metric, coll_cfg
-        As in `xgboost.dask.train`. Built-in metrics are those of all rows; early stopping rests on them.
+    num_boost_round, evals, obj, early_stopping_rounds, xgb_model, verbose_eval, callbacks, custom_metric, coll_cfg
+        As in `xgboost.dask.train`; `obj` for two classes alone. Built-in metrics are those of all rows; early stopping
+        rests on them.
     **options
         As in `abc_plugins.xgb.train`.
 
@@ -78,6 +80,7 @@ def train(
     """
     abc = ABCBoost(**options).for_params(params)
     params = _with_objective(params)
+    check_obj(obj, params)
     client = distributed.get_client() if client is None else client
     return _name_lost_workers(
         client,
@@ -87,6 +90,7 @@ def train(
             dtrain,
             num_boost_round,
             evals=evals,
+            obj=obj,
             early_stopping_rounds=early_stopping_rounds,
             xgb_model=xgb_model,
             verbose_eval=verbose_eval,

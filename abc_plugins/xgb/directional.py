@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,9 @@ from abc_plugins.core.additions import LeafFinder
 from abc_plugins.core.directional.leaf_vectors import ProbabilityRows, softmax_rows
 from abc_plugins.core.directional.rounds import DirectionalRounds
 from abc_plugins.core.leaves import LeafRules
-from abc_plugins.core.options import BoostOptions
+from abc_plugins.core.options import BoostOptions, Past
 from abc_plugins.core.runtime.arrays import AnyArray, Derivatives, Floats
+from abc_plugins.core.runtime.checks import fail
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.xgb.rounds import find_leaves, leaf_finder, with_values
@@ -34,10 +35,13 @@ class XGBoostEngine:
     matrix : DMatrix
     settings : RoundSettings
         May be exchanged between rounds.
+    max_leaves : int
+        No tree may have more leaves.
     """
 
-    def __init__(self, matrix: DMatrix, settings: RoundSettings) -> None:
+    def __init__(self, matrix: DMatrix, settings: RoundSettings, max_leaves: int) -> None:
         self.settings = settings
+        self._max_leaves = max_leaves
         self.grown: GrownTrees | None = None
         self.finders: list[LeafFinder] = []
         self._matrix = matrix
@@ -62,7 +66,11 @@ class XGBoostEngine:
 
     def leaves(self, tree: int) -> tuple[AnyArray, int]:
         """The leaf of every training sample, and the number of leaves; leaves of the same value are one."""
-        return find_leaves(self.finders[tree], self._additions[tree]), 1 + int(self.finders[tree].group.max())
+        n_leaves = 1 + int(self.finders[tree].group.max())
+        if n_leaves > self._max_leaves:
+            allowed = f"such that trees have at most {self._max_leaves} leaves, as at the start of the training"
+            fail("max_depth or max_leaves", f"a tree of {n_leaves} leaves", allowed)
+        return find_leaves(self.finders[tree], self._additions[tree]), n_leaves
 
     def _grow(self, z: Derivatives, h: Derivatives, round_index: int, params: dict[str, Any]) -> GrownTrees:
         def write(gradients: AnyArray, hessians: AnyArray) -> None:
@@ -130,8 +138,8 @@ class DirectionalMaker:
         Scores to start from.
     start : array of shape (n_classes,)
         Scores to add to those, the same for all samples.
-    bases : sequence of int
-        What a continued model has: `CLASSIC`, or a base class, for each of its rounds.
+    past : Past
+        Of a continued model.
     options : BoostOptions
     settings : RoundSettings
     workers : Workers
@@ -146,24 +154,23 @@ class DirectionalMaker:
         weights: Floats,
         margins: Floats,
         start: Floats,
-        bases: Sequence[int],
+        past: Past,
         options: BoostOptions,
         settings: RoundSettings,
         workers: Workers,
         reduce: Callable[[Floats], Floats],
     ) -> None:
         self.matrix = matrix
-        self._options, self._start_bases = options, tuple(bases)
+        self._options, self._start_bases = options, past.bases
         self._start = start
         n_classes = settings.n_classes
         schedule = options.direction_schedule(n_classes, abs(settings.seed))
-        schedule.n_rounds = len(bases)
         equal = np.full(n_classes, 1.0 / n_classes)
         max_leaves = min(settings.max_leaves, max(int(reduce(np.array([float(labels.size)]))[0]), 1))
         rows = ProbabilityRows(labels, weights, equal, max_leaves, workers, reduce)
         rows.set_probabilities(softmax_rows(margins.T + start))
-        schedule.set_hessian(rows.mean_hessian())  # a continued model is not at the first round of a block
-        self._engine = XGBoostEngine(matrix, settings)
+        schedule.go_on(len(past.bases), past.directions, rows.mean_hessian)
+        self._engine = XGBoostEngine(matrix, settings, max_leaves)
         self._rounds = DirectionalRounds(
             rows, weights, schedule, self._rules(settings), self._engine, guard=options.guard
         )
@@ -189,6 +196,11 @@ class DirectionalMaker:
     def bases(self) -> tuple[int, ...]:
         """The base class of every round: there is none."""
         return self._start_bases + (CLASSIC,) * (self._rounds.schedule.n_rounds - len(self._start_bases))
+
+    @property
+    def directions(self) -> dict[str, Any]:
+        """The state of the schedule of directions."""
+        return {name: values.tolist() for name, values in self._rounds.schedule.get_state().items()}
 
     def make(self, settings: RoundSettings, _iteration: int) -> VectorRound:
         """Do one round."""

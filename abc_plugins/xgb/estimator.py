@@ -1,4 +1,4 @@
-"""XGBClassifier with an adaptive base class, and what it shares with the estimator on Dask."""
+"""XGBClassifier with directional trees, or with an adaptive base class, and what it shares with the one on Dask."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class ABCEstimator:
 
 
 class ABCXGBClassifier(ABCEstimator, XGBClassifier):
-    """ABC-Boost with XGBoost's scikit-learn interface.
+    """XGBoost classifier with directional trees, or with an adaptive base class.
 
     Everything that `xgboost.XGBClassifier` takes and offers works as there; the fitted booster is a stock one. Two
     classes are left to XGBoost's own objective.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from xgboost import Booster, DMatrix
@@ -15,6 +16,7 @@ from xgboost import Booster, DMatrix
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 
 CustomMetric = Callable[[AnyArray, DMatrix], Any]
+Objective = Callable[[AnyArray, DMatrix], tuple[AnyArray, AnyArray]]
 Scored = tuple[DMatrix, str, Floats]
 """A matrix, its name and its scores of shape (n_classes, n_samples)."""
 
@@ -31,7 +33,7 @@ class XGBoostMetrics:
 
     def __init__(self, params: Mapping[str, Any], n_classes: int) -> None:
         self._params = {**params, "num_class": n_classes, "base_score": 0.0}
-        self._shadows: dict[int, DMatrix] = {}
+        self._shadows: WeakKeyDictionary[DMatrix, DMatrix] = WeakKeyDictionary()
 
     def evaluate(self, sets: Sequence[Scored], iteration: int) -> str:
         """Evaluate the metrics of the parameters; the line that `Booster.eval_set` returns."""
@@ -42,17 +44,14 @@ class XGBoostMetrics:
         return booster.eval_set(shadows, iteration)
 
     def _shadow(self, matrix: DMatrix, scores: Floats) -> DMatrix:
-        """Labels, weights and scores of `matrix`."""
-        shadow = self._shadows.get(id(matrix))
+        """Labels, weights and scores of `matrix`, as they are now."""
+        shadow = self._shadows.get(matrix)
         if shadow is None:
-            weights = matrix.get_weight()
-            shadow = DMatrix(
-                np.zeros((matrix.num_row(), 1), dtype=np.float32),
-                label=matrix.get_label(),
-                weight=weights if weights.size else None,
-                nthread=int(self._params.get("nthread", 0)) or None,
-            )
-            self._shadows[id(matrix)] = shadow
+            nothing = np.zeros((matrix.num_row(), 1), dtype=np.float32)
+            shadow = DMatrix(nothing, nthread=int(self._params.get("nthread", 0)) or None)
+            self._shadows[matrix] = shadow
+        shadow.set_label(matrix.get_label())
+        shadow.set_weight(matrix.get_weight())
         shadow.set_base_margin(np.ascontiguousarray(scores.T, dtype=np.float32))
         return shadow
 

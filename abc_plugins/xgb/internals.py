@@ -13,6 +13,8 @@ from typing import Any
 import xgboost
 from xgboost import Booster, training
 
+from abc_plugins.core.runtime.checks import check_supported
+
 SUPPORTED = "3.0 to 3.2"
 
 _NAMES = {
@@ -26,23 +28,14 @@ _ARGUMENTS = {
 
 
 def check_version(version: str = xgboost.__version__, names: Mapping[Any, tuple[str, ...]] = _NAMES) -> None:
-    """Fail if the version is not supported, or something that is needed is not there.
-
-    Raises
-    ------
-    ImportError
-    """
-    parts = tuple(int("".join(filter(str.isdigit, part)) or 0) for part in version.split(".")[:2])
+    """Fail if the version is not supported, or something that is needed is not there."""
     missing = [
-        f"{owner.__name__}.{name}" for owner, wanted in names.items() for name in wanted if not hasattr(owner, name)
+        f"{name} of Booster.{method.__name__}"
+        for method, wanted in _ARGUMENTS.items()
+        for name in wanted
+        if name not in signature(method).parameters
     ]
-    for method, wanted in _ARGUMENTS.items():
-        missing += [
-            f"{name} of Booster.{method.__name__}" for name in wanted if name not in signature(method).parameters
-        ]
-    if not (3, 0) <= parts < (3, 3) or missing:
-        reason = f" (without {', '.join(missing)})" if missing else ""
-        raise ImportError(f"abc_plugins supports XGBoost {SUPPORTED}; installed is {version}{reason}.")
+    check_supported("XGBoost", version, SUPPORTED, names, (3, 0), (3, 3), missing)
 
 
 check_version()

@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Container, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from xgboost import Booster, DMatrix, collective
 from xgboost.callback import TrainingCallback
 
 from abc_plugins.core.losses import scores_of_masses
-from abc_plugins.core.options import BoostOptions
+from abc_plugins.core.options import BoostOptions, Past
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.core.runtime.parallel import Workers
@@ -53,16 +54,17 @@ class LiveBooster(Booster):
         if start.num_boosted_rounds() == 0 and _starts_from_average(start):
             start.set_param("base_score", 0.0)
             self._starts_from_priors = options.is_directional
-        self._start_bases = base_classes(start)
+        self._past = _past_of(start)
         if not options.is_directional:
             options.base_schedule(self._n_classes)  # refuses a search over more classes than there are
         self._document: Document = read_model(start)
         self._attributes: dict[str, str] = start.attributes()
+        self._attributes.pop("directions", None)
         self._rounds: list[StockRound] = []
         self._metrics = XGBoostMetrics(self._round_settings.metric_params, self._round_settings.n_classes)
         self._workers = Workers(self._round_settings.n_threads)
         self._training: RoundMaker | DirectionalMaker | None = None
-        self._evaluated: dict[int, _EvaluatedScores] = {}
+        self._evaluated: WeakKeyDictionary[DMatrix, _EvaluatedScores] = WeakKeyDictionary()
         self._last: Round | VectorRound | None = None
         self._stale = True
 
@@ -93,9 +95,12 @@ class LiveBooster(Booster):
     def to_stock(self) -> Booster:
         """Put the rounds so far together as a stock booster with the parameters of the run."""
         maker = self._training
-        guarded, bases = (0, self._start_bases) if maker is None else (maker.guarded_rounds, maker.bases)
-        own = {"base_classes": json.dumps(bases), "guarded_rounds": str(guarded)}
-        attributes = self._attributes | own
+        guarded, bases, directions = self._past.guarded_rounds, self._past.bases, self._past.directions
+        if maker is not None:
+            guarded, bases, directions = guarded + maker.guarded_rounds, maker.bases, maker.directions
+        attributes = self._attributes | {"base_classes": json.dumps(bases), "guarded_rounds": str(guarded)}
+        if directions:
+            attributes["directions"] = json.dumps({"n_rounds": len(bases), **directions})
         rounds = [stock_round.scalar_trees() for stock_round in self._rounds]
         return with_model(self._start, extend_model(self._document, rounds, attributes))
 
@@ -161,7 +166,7 @@ class LiveBooster(Booster):
 
     def num_boosted_rounds(self) -> int:
         """Count the rounds."""
-        return len(self._start_bases) + len(self._rounds)
+        return len(self._past.bases) + len(self._rounds)
 
     @property
     def _n_classes(self) -> int:
@@ -176,7 +181,7 @@ class LiveBooster(Booster):
 
     def _pairs(self, matrix: DMatrix) -> RoundMaker:
         schedule = self._options.base_schedule(self._n_classes)
-        for base in self._start_bases:
+        for base in self._past.bases:
             schedule.record(base)
         labels, weights = _labels_and_weights(matrix, self._n_classes)
         reduce = reduce_sums if collective.get_world_size() > 1 else None
@@ -195,7 +200,7 @@ class LiveBooster(Booster):
             weights,
             self._start_margins(matrix),
             start,
-            self._start_bases,
+            self._past,
             self._options,
             self._round_settings,
             self._workers,
@@ -207,16 +212,16 @@ class LiveBooster(Booster):
         if self._training is not None and matrix is self._training.matrix:
             return self._training.scores
         n_rounds = len(self._rounds)
-        seen = self._evaluated.get(id(matrix))
+        seen = self._evaluated.get(matrix)
         if seen is None and n_rounds == 1:
-            seen = _EvaluatedScores(matrix, self._start_margins(matrix), 0)
+            seen = _EvaluatedScores(self._start_margins(matrix), 0)
         if seen is not None and self._last is not None and seen.n_rounds == n_rounds - 1:
             self._last.add_to(seen.scores, matrix)
             seen.n_rounds += 1
         elif seen is None or seen.n_rounds != n_rounds:
             margins = self.to_stock().predict(matrix, output_margin=True)
-            seen = _EvaluatedScores(matrix, margins.T.astype(np.float64), n_rounds)
-        self._evaluated[id(matrix)] = seen
+            seen = _EvaluatedScores(margins.T.astype(np.float64), n_rounds)
+        self._evaluated[matrix] = seen
         return seen.scores
 
     def _start_margins(self, matrix: DMatrix) -> Floats:
@@ -224,11 +229,17 @@ class LiveBooster(Booster):
         return margins.reshape(matrix.num_row(), self._n_classes).T.astype(np.float64)
 
 
-class _EvaluatedScores:
-    """Scores of an evaluation set after some rounds; holds the set, so that its id stays its own."""
+def _past_of(start: Booster) -> Past:
+    """What is known of the rounds of a model that is continued; XGBoost may have added some since, or cut some off."""
+    bases, guarded = tuple(base_classes(start)), int(start.attr("guarded_rounds") or 0)
+    state = json.loads(start.attr("directions") or "{}")
+    return Past(bases, guarded, directions=state if state.pop("n_rounds", None) == len(bases) else {})
 
-    def __init__(self, matrix: DMatrix, scores: Floats, n_rounds: int) -> None:
-        self.matrix = matrix
+
+class _EvaluatedScores:
+    """Scores of an evaluation set after some rounds."""
+
+    def __init__(self, scores: Floats, n_rounds: int) -> None:
         self.scores = np.ascontiguousarray(scores)
         self.n_rounds = n_rounds
 
@@ -286,8 +297,6 @@ class ABCBoost(TrainingCallback):
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
-        if options.pop("obj", None) is not None:
-            fail("obj", "a function", "left out: the adaptive base class and the directions belong to the softmax loss")
         self.options = BoostOptions.of(options)
         self._named: frozenset[str] = frozenset()
 

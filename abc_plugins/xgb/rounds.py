@@ -220,6 +220,11 @@ class RoundMaker:
         """The base class of every round, those of a continued model included."""
         return self._rounds.schedule.bases
 
+    @property
+    def directions(self) -> dict[str, Any]:
+        """The state of the schedule of directions: there is none."""
+        return {}
+
     def make(self, settings: RoundSettings, iteration: int) -> Round:
         """Do one round."""
         self._engine.settings = settings

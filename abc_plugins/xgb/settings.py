@@ -24,6 +24,8 @@ _STOCK_CHILD_WEIGHT, _CHILD_WEIGHT = 1.0, 0.0
 """XGBoost's default of min_child_weight, and that of directional trees: the curvature along a direction vanishes as
 samples become certain, and late trees would not grow."""
 
+_TWO_CLASSES = 2
+
 _MOST_LEAVES = 65535
 """Leaf numbers fit into 16 bits."""
 
@@ -68,7 +70,9 @@ class RoundSettings:
         common = {name: generic[name] for name in ("device", "nthread") if name in generic}
         n_classes = int(learner["learner_model_param"]["num_class"])
         tree = gradient_booster["tree_train_param"]
-        clip = float(tree["max_delta_step"]) or options.leaf_clip or 0.0
+        clip = float(tree["max_delta_step"])  # 0 is no limit
+        if clip == 0.0 and "max_delta_step" not in named:
+            clip = options.leaf_clip or 0.0
         keeps_values = not options.is_directional and options.leaf_values == "paper"
         tree = tree | {"max_delta_step": clip if keeps_values else 0.0}  # otherwise the clip is for our leaf values
         is_stock = "min_child_weight" not in named and float(tree["min_child_weight"]) == _STOCK_CHILD_WEIGHT
@@ -102,7 +106,7 @@ class RoundSettings:
             tree_params,
             metric_params,
             LeafRules(1.0, float(tree["lambda"]), clip or UNLIMITED, float(tree["eta"]), float(tree["alpha"])),
-            _max_leaves(tree),
+            _max_leaves(tree, _ignores_max_leaves(learner)),
             int(generic["seed"]),
             resolve_n_jobs(threads if threads > 0 else None),
         )
@@ -115,9 +119,14 @@ def _check_parallel_trees(n_trees: int, options: BoostOptions) -> None:
         fail("leaf_values", "sequential", "'paper' with num_parallel_tree > 1: trees of a class grow side by side")
 
 
-def _max_leaves(tree: Mapping[str, Any]) -> int:
+def _ignores_max_leaves(learner: Mapping[str, Any]) -> bool:
+    """Whether trees are grown exactly, by depth alone."""
+    return any(updater.get("name") == "grow_colmaker" for updater in learner["gradient_booster"].get("updater", []))
+
+
+def _max_leaves(tree: Mapping[str, Any], by_depth_alone: bool) -> int:
     """Bound of the leaves of a tree; a parameter of 0 is no limit."""
-    depth, leaves = int(tree["max_depth"]), int(tree["max_leaves"])
+    depth, leaves = int(tree["max_depth"]), 0 if by_depth_alone else int(tree["max_leaves"])
     by_depth = _MOST_LEAVES if depth == 0 or depth >= _MOST_LEAVES.bit_length() else 2**depth
     return min(by_depth, leaves or _MOST_LEAVES)
 
@@ -131,6 +140,17 @@ def check_params(params: Any) -> dict[str, Any]:
     return dict(params)
 
 
+def check_obj(obj: Any, params: Mapping[str, Any]) -> None:
+    """Refuse an objective of the user's own unless XGBoost trains itself: for two classes it does."""
+    if obj is None:
+        return
+    if not callable(obj):
+        fail("obj", obj, "a function, or None", TypeError)
+    if str(params.get("objective", "")).startswith("multi:") and int(params.get("num_class", 0)) > _TWO_CLASSES:
+        reason = "directional trees and base classes belong to the softmax loss"
+        fail("obj", "a function", f"left out for more than two classes: {reason}")
+
+
 def has_several_classes(booster: Booster) -> bool:
     """Whether the objective is softmax over more than two classes; objectives that are no classification fail."""
     learner = json.loads(booster.save_config())["learner"]
@@ -139,7 +159,7 @@ def has_several_classes(booster: Booster) -> bool:
         return False
     if objective not in ("multi:softprob", "multi:softmax"):
         fail("objective", objective, "'multi:softprob' or 'multi:softmax' (or one of binary: for two classes)")
-    return int(learner["learner_model_param"]["num_class"]) > 2
+    return int(learner["learner_model_param"]["num_class"]) > _TWO_CLASSES
 
 
 def _refuse(learner: Mapping[str, Any]) -> None:

@@ -11,9 +11,9 @@ from xgboost import Booster, DMatrix
 from xgboost.callback import TrainingCallback
 
 from abc_plugins.core.runtime.checks import check_integer, fail
-from abc_plugins.xgb.evaluating import CustomMetric
+from abc_plugins.xgb.evaluating import CustomMetric, Objective
 from abc_plugins.xgb.live import ABCBoost
-from abc_plugins.xgb.settings import check_params
+from abc_plugins.xgb.settings import check_obj, check_params
 
 
 def train(
@@ -22,6 +22,7 @@ def train(
     num_boost_round: int = 10,
     *,
     evals: Sequence[tuple[DMatrix, str]] | None = None,
+    obj: Objective | None = None,
     maximize: bool | None = None,
     early_stopping_rounds: int | None = None,
     evals_result: dict[str, Any] | None = None,
@@ -40,8 +41,9 @@ def train(
         classes are counted. Two classes are left to XGBoost's own objective.
     dtrain : DMatrix
         Training data; labels are class indices.
-    num_boost_round, evals, maximize, early_stopping_rounds, evals_result, verbose_eval, xgb_model, callbacks
-        As in `xgboost.train`. A model to continue may be a stock one or an ABC one; its rounds count.
+    num_boost_round, evals, obj, maximize, early_stopping_rounds, evals_result, verbose_eval, xgb_model, callbacks
+        As in `xgboost.train`; `obj` for two classes alone. A model to continue may be a stock one or an ABC one; its
+        rounds count.
     custom_metric : callable, optional
         As in `xgboost.train` with a built-in objective: it is given probabilities.
     **options
@@ -64,6 +66,7 @@ def cv(
     stratified: bool = False,
     folds: Any = None,
     metrics: str | Sequence[str] = (),
+    obj: Objective | None = None,
     maximize: bool | None = None,
     early_stopping_rounds: int | None = None,
     fpreproc: Any = None,
@@ -101,6 +104,7 @@ def _run(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
     abc = ABCBoost(**arguments["options"]).for_params(passed["params"])
     _check_arguments(passed["dtrain"], passed["num_boost_round"], passed.get("evals"))
     passed["params"] = with_objective(passed["params"], passed["dtrain"])
+    check_obj(passed["obj"], passed["params"])
     passed["callbacks"] = [abc, *(passed["callbacks"] or ())]
     return function(**passed)
 

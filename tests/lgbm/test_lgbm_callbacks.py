@@ -167,3 +167,31 @@ def test_log_evaluation_and_metric_none(data, params, capsys):
         callbacks=[lgb.record_evaluation(evals)],
     )
     assert not any(evals.values())
+
+
+@pytest.mark.parametrize("method", ["directional", "abcrobustlogit"])
+def test_callbacks_read_the_model_and_cannot_change_its_trees(data, params, method):
+    X, y = data
+    seen = []
+
+    def look(env):
+        stock = lgb.Booster(model_str=env.model.model_to_string())
+        model = env.model
+        assert (model.lower_bound(), model.upper_bound()) == (stock.lower_bound(), stock.upper_bound())
+        assert model.lower_bound() < model.upper_bound()
+        assert model.get_leaf_output(0, 1) == stock.get_leaf_output(0, 1)
+        assert len(model.trees_to_dataframe()) == len(stock.trees_to_dataframe())
+        np.testing.assert_array_equal(model.get_split_value_histogram(0)[0], stock.get_split_value_histogram(0)[0])
+        for change in (
+            model.rollback_one_iter,
+            lambda: model.refit(X, y),
+            lambda: model.set_leaf_output(0, 0, 1.0),
+            model.shuffle_models,
+            lambda: model.model_from_string(""),
+        ):
+            with pytest.raises(NotImplementedError, match="cannot change a model in training"):
+                change()
+        seen.append(env.iteration)
+
+    abc_lgbm.train(params, lgb.Dataset(X, y), 2, callbacks=[look], method=method)
+    assert seen == [0, 1]

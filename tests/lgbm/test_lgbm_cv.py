@@ -1,5 +1,7 @@
 """abc_plugins.lgbm.cv."""
 
+import pickle
+
 import lightgbm as lgb
 import numpy as np
 import pytest
@@ -94,6 +96,42 @@ def test_early_stopping(data, params):
     assert losses[-1] == min(losses)
     for booster in boosters.boosters:
         assert booster.abc_info["best_round"] == best
+
+
+@pytest.mark.parametrize("options", [{}, OPTIONS])
+@pytest.mark.parametrize("continues", [False, True])
+def test_the_cvbooster_counts_rounds(data, params, tmp_path, options, continues):
+    X, y = data
+    start = abc_lgbm.train(params, lgb.Dataset(X, y), 3, **options) if continues else None
+    results = abc_lgbm.cv(
+        {**params, "learning_rate": 0.4},
+        lgb.Dataset(X, y, free_raw_data=False),
+        80,
+        nfold=3,
+        init_model=start,
+        callbacks=[lgb.early_stopping(4, verbose=False)],
+        return_cvbooster=True,
+        **options,
+    )
+    boosters = results["cvbooster"]
+    assert boosters.best_iteration == len(results["valid multi_logloss-mean"]) + 3 * continues
+    boosters.save_model(tmp_path / "cv.json")
+    best = [booster.predict(X) for booster in boosters.boosters]
+    for found in (
+        boosters.predict(X),
+        boosters.predict(X, num_iteration=boosters.best_iteration),
+        boosters.predict(X, 0, boosters.best_iteration),
+        pickle.loads(pickle.dumps(boosters)).predict(X, num_iteration=boosters.best_iteration),
+        lgb.CVBooster(tmp_path / "cv.json").predict(X),
+    ):
+        np.testing.assert_allclose(found, best, atol=1e-12)
+    everything = [booster.predict(X, num_iteration=-1) for booster in boosters.boosters]
+    np.testing.assert_array_equal(boosters.predict(X, num_iteration=1000), everything)
+    assert np.abs(np.array(everything) - best).max() > 1e-6
+    counts = boosters.feature_importance(iteration=boosters.best_iteration)
+    own = [booster.feature_importance(iteration=booster.best_iteration) for booster in boosters.boosters]
+    np.testing.assert_array_equal(counts, own)
+    assert len(boosters.num_trees()) == 3
 
 
 def test_weights_callbacks_fpreproc_and_feval(data, params):

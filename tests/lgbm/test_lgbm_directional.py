@@ -1,8 +1,11 @@
 """Directional trees on LightGBM: a stock model that predicts what was trained, and what LightGBM users rely on."""
 
+import copy
+import inspect
 import pickle
 import subprocess
 import sys
+import warnings
 
 import lightgbm as lgb
 import numpy as np
@@ -292,3 +295,127 @@ def test_a_process_without_the_package_predicts_the_same(data, params, tmp_path)
     np.testing.assert_allclose(np.load(tmp_path / "p.npy"), booster.predict(X), atol=1e-10)
     contributions = booster.predict(X[:20], pred_contrib=True).reshape(20, N_CLASSES, -1).sum(axis=2)
     np.testing.assert_allclose(contributions, booster.predict(X[:20], raw_score=True), atol=1e-9)
+
+
+@pytest.mark.parametrize("given", [0, -1, 0.0, "0", "-1"])
+def test_no_limit_of_leaf_values(data, params, given):
+    X, y = data
+    unlimited = abc_lgbm.train(params, lgb.Dataset(X, y), 4, leaf_clip=None).predict(X)
+    booster = abc_lgbm.train({**params, "max_delta_step": given}, lgb.Dataset(X, y), 4)
+    np.testing.assert_array_equal(booster.predict(X), unlimited)
+    assert np.ptp(unlimited[:, 0]) > 0.1
+
+
+def test_parameters_of_all_classes_are_no_ones_of_the_trees(data, params):
+    X, y = data
+    weights = (1.0 - np.eye(N_CLASSES)).ravel()
+    weights[1] = 3.0
+    evaluated = []
+    for given in (weights, weights.tolist(), ",".join(map(str, weights))):
+        history = {}
+        abc_lgbm.train(
+            {**params, "metric": "auc_mu", "auc_mu_weights": given},
+            train_set := lgb.Dataset(X, y),
+            3,
+            valid_sets=[train_set],
+            callbacks=[lgb.record_evaluation(history)],
+        )
+        evaluated.append(history["training"]["auc_mu"])
+    assert evaluated[0] == evaluated[1] == evaluated[2]
+
+
+@pytest.mark.parametrize("goss", [{"boosting": "goss"}, {"data_sample_strategy": "goss"}])
+def test_sampling_by_gradients_starts_as_late_as_in_lightgbm(data, params, goss):
+    X, y = data
+    plain, sampled = (
+        abc_lgbm.train({**params, "learning_rate": 0.2, **given}, lgb.Dataset(X, y), 8).predict(
+            X, num_iteration=5 * TREES, raw_score=True
+        )
+        for given in ({}, goss)
+    )
+    np.testing.assert_allclose(sampled, plain, rtol=1e-6)
+    late = abc_lgbm.train({**params, "learning_rate": 0.2, **goss}, lgb.Dataset(X, y), 8)
+    assert (
+        np.abs(
+            late.predict(X) - abc_lgbm.train({**params, "learning_rate": 0.2}, lgb.Dataset(X, y), 8).predict(X)
+        ).max()
+        > 1e-3
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"search": 2, "gap": 4, "warmup": 3}])
+@pytest.mark.parametrize("n_first", [5, 16, 18])
+def test_some_rounds_and_then_others_are_all_at_once(data, params, options, n_first):
+    X, y = data
+    params = {**params, "learning_rate": 0.5}
+
+    def run(rounds, init_model=None):
+        return abc_lgbm.train(params, lgb.Dataset(X, y), rounds, init_model=init_model, **options)
+
+    continued, whole = run(20 - n_first, run(n_first)), run(20)
+    np.testing.assert_allclose(continued.predict(X), whole.predict(X), rtol=1e-8)
+    info, expected = model_info(continued), model_info(whole)
+    assert info["split_importance"] == expected["split_importance"]
+    np.testing.assert_allclose(info["gain_importance"], expected["gain_importance"], rtol=1e-8)
+    assert info["guarded_rounds"] == expected["guarded_rounds"]
+    assert "directions" not in info
+
+
+def test_other_options_draw_directions_anew(data, params):
+    X, y = data
+    first = abc_lgbm.train(params, lgb.Dataset(X, y), 5)
+    for options in ({"gap": 3}, {"trees_per_round": 3}):
+        booster = abc_lgbm.train(params, lgb.Dataset(X, y), 3, init_model=first, **options)
+        assert log_loss(booster.predict(X), y) < log_loss(first.predict(X), y)
+
+
+def test_importances_of_a_continued_model_count_every_tree_once(data, params, tmp_path):
+    X, y = data
+    first = abc_lgbm.train(params, lgb.Dataset(X, y), 3)
+    first.save_model(tmp_path / "model.txt")
+    n_splits = sum(tree["num_leaves"] - 1 for tree in first.dump_model()["tree_info"]) / N_CLASSES
+    assert sum(model_info(first)["split_importance"]) == n_splits
+    kept = abc_lgbm.train(params, lgb.Dataset(X, y, free_raw_data=False), 3, keep_training_booster=True)
+    for init_model in (first, tmp_path / "model.txt", kept):
+        booster = abc_lgbm.train(params, lgb.Dataset(X, y), 2, init_model=init_model)
+        all_splits = sum(tree["num_leaves"] - 1 for tree in booster.dump_model()["tree_info"]) / N_CLASSES
+        assert sum(model_info(booster)["split_importance"]) == all_splits > n_splits
+    estimator = ABCLGBMClassifier(n_estimators=2, n_jobs=1, verbosity=-1).fit(X, y, init_model=first)
+    assert estimator.feature_importances_.sum() == sum(estimator.booster_.feature_importance()) / N_CLASSES
+
+
+def test_guarded_rounds_of_a_continued_model_are_all(data, params):
+    X, y = data
+    params = {**params, "learning_rate": 5.0}
+    first = abc_lgbm.train(params, lgb.Dataset(X, y), 4)
+    booster = abc_lgbm.train(params, lgb.Dataset(X, y), 4, init_model=first)
+    whole = model_info(abc_lgbm.train(params, lgb.Dataset(X, y), 8))["guarded_rounds"]
+    assert model_info(booster)["guarded_rounds"] == whole > model_info(first)["guarded_rounds"] > 0
+
+
+def test_predict_has_the_arguments_of_lightgbm(data, params):
+    X, y = data
+    booster = abc_lgbm.train(params, lgb.Dataset(X, y), 3)
+    stock = lgb.Booster(model_str=booster.model_to_string())
+    assert inspect.signature(booster.predict).parameters.keys() == inspect.signature(stock.predict).parameters.keys()
+    for flags in ((True,), (False, True), (False, False, True), (False, False, False, False, True)):
+        np.testing.assert_allclose(booster.predict(X, 0, None, *flags), stock.predict(X, 0, None, *flags), rtol=1e-9)
+    for empty in (X[:0], csr_matrix(X[:0])):
+        for raw_score in (False, True):
+            ours, expected = booster.predict(empty, raw_score=raw_score), stock.predict(empty, raw_score=raw_score)
+            assert ours.shape == expected.shape
+
+
+def test_another_model_read_in_has_no_rounds_that_are_known(data, params):
+    X, y = data
+    booster = abc_lgbm.train(params, lgb.Dataset(X, y), 3)
+    other = lgb.train({**params, "objective": "multiclass"}, lgb.Dataset(X, y), 5)
+    booster.model_from_string(other.model_to_string())
+    with pytest.raises(TypeError, match="booster must be a Booster that"):
+        model_info(booster)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(booster.predict(X, num_iteration=3), other.predict(X, num_iteration=3))
+    np.testing.assert_array_equal(copy.deepcopy(booster).predict(X), other.predict(X))
+    continued = abc_lgbm.train(params, lgb.Dataset(X, y), 2, init_model=booster)
+    assert len(model_info(continued)["base_classes"]) == 7

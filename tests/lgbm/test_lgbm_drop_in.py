@@ -303,3 +303,36 @@ def test_numbers_of_the_estimator_are_rounds(stopped):
         model.predict(X_valid, raw_score=True, **cut) for cut in ({"num_iteration": 3}, {"start_iteration": 3})
     )
     np.testing.assert_allclose(first + rest, model.predict(X_valid, raw_score=True), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"monotone_constraints": np.zeros(6, dtype=int)},
+        {"monotone_constraints": "0,0,0,0,0,0"},
+        {"monotone_constraints": [0] * 6},
+        {"linear_tree": "false"},
+        {"linear_tree": None},
+        {"objective": "MULTICLASS"},
+    ],
+)
+def test_values_that_change_nothing_are_taken(data, params, given):
+    X, y = data
+    plain = abc_lgbm.train(params, lgb.Dataset(X, y), 2).predict(X)
+    np.testing.assert_array_equal(abc_lgbm.train({**params, **given}, lgb.Dataset(X, y), 2).predict(X), plain)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"monotone_constraints": np.array([0, 1, 0, 0, 0, 0])}, "monotone_constraints must be unset"),
+        ({"monotone_constraints": "0,-1"}, "monotone_constraints must be unset"),
+        ({"monotone_constraints": "up"}, "monotone_constraints must be numbers; got 'up'"),
+        ({"max_delta_step": "much"}, "max_delta_step must be a number; got 'much'"),
+        ({"linear_tree": "true"}, "linear_tree must be False"),
+        ({"objective": "REGRESSION"}, "directional trees and base classes belong to the softmax loss"),
+    ],
+)
+def test_what_is_refused_is_named(data, params, given, message):
+    with pytest.raises(ValueError, match=message):
+        abc_lgbm.train({**params, **given}, lgb.Dataset(*data), 2)

@@ -121,7 +121,7 @@ def test_wrong_use_is_refused(data):
         ({"method": "abcrobustlogit", "search": 0}, "search must be"),
         ({"boosting_type": "dart"}, "boosting must be 'gbdt' or 'goss'"),
         ({"objective": "multiclassova"}, "objective must be 'multiclass'"),
-        ({"objective": lambda _, y_pred: (y_pred, y_pred)}, "the adaptive base class is the objective"),
+        ({"objective": lambda _, y_pred: (y_pred, y_pred)}, "belong to the softmax loss"),
     ):
         with pytest.raises(ValueError, match=message):
             make_classifier(**params).fit(X, y)

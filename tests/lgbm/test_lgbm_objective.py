@@ -131,3 +131,12 @@ def test_wrong_use_is_refused(data, clipped):
     run(objective, clipped, data)
     with pytest.raises(ValueError, match="booster must be the one trained last"):
         objective.finalise(stock)
+
+
+def test_the_number_of_classes_has_other_names(data, clipped):
+    others = {name: value for name, value in clipped.items() if name != "num_class"}
+    _, expected = run(ABCObjective(clipped), clipped, data, 2)
+    for n_classes in (N_CLASSES, str(N_CLASSES)):
+        given = {**others, "num_classes": n_classes}
+        _, model = run(ABCObjective(given), given, data, 2)
+        np.testing.assert_array_equal(model.predict(data[0]), expected.predict(data[0]))

@@ -168,3 +168,69 @@ def test_classic_rounds_of_sequential_leaves_are_clipped(data):
 def test_what_cannot_be_right_is_refused(data, params, options, message):
     with pytest.raises(ValueError, match=message):
         abc_xgb.train(PARAMS | params, data[0], 2, **options)
+
+
+@pytest.mark.parametrize("method", ["directional", "abcrobustlogit"])
+def test_a_max_delta_step_of_0_is_no_limit(data, method):
+    matrix, _ = data
+    params, limit = PARAMS | {"reg_lambda": 0.0, "eta": 1.0}, {"method": method, "leaf_clip": 0.5}
+    given = abc_xgb.train(params | {"max_delta_step": 0}, matrix, 4, **limit)
+    assert given.get_dump() == abc_xgb.train(params, matrix, 4, method=method, leaf_clip=None).get_dump()
+    assert given.get_dump() != abc_xgb.train(params, matrix, 4, **limit).get_dump()
+
+
+@pytest.mark.parametrize("options", [{}, {"search": 2, "gap": 4, "warmup": 3}])
+@pytest.mark.parametrize("n_first", [5, 16, 18])
+def test_some_rounds_and_then_others_are_all_at_once(data, options, n_first):
+    """Up to float32, as XGBoost keeps margins."""
+    matrix, _ = data
+
+    def run(rounds, model=None):
+        return abc_xgb.train(PARAMS, matrix, rounds, xgb_model=model, **options)
+
+    in_file = xgboost.Booster(model_file=run(n_first).save_raw("ubj"))
+    continued, whole = run(20 - n_first, in_file), run(20)
+    np.testing.assert_allclose(continued.predict(matrix), whole.predict(matrix), atol=2e-6)
+    np.testing.assert_allclose(
+        continued.predict(matrix, iteration_range=(0, 19)), whole[:19].predict(matrix), atol=2e-6
+    )
+
+
+def test_models_that_xgboost_has_changed_are_continued(data):
+    matrix, y = data
+    first = abc_xgb.train(PARAMS, matrix, 5)
+    for model in (first[:4], xgboost.train(PARAMS, matrix, 2, xgb_model=first)):
+        for options in ({}, {"gap": 3}, {"method": "abcrobustlogit"}):
+            booster = abc_xgb.train(PARAMS, matrix, 3, xgb_model=model, **options)
+            assert log_loss(booster.predict(matrix), y) < log_loss(model.predict(matrix), y)
+            assert ("directions" in booster.attributes()) == ("method" not in options)
+
+
+def test_guarded_rounds_of_a_continued_model_are_all(data):
+    matrix, _ = data
+    params = PARAMS | {"eta": 5.0}
+    first = abc_xgb.train(params, matrix, 4)
+    booster = abc_xgb.train(params, matrix, 4, xgb_model=first)
+    whole = abc_xgb.train(params, matrix, 8)
+    assert booster.attr("guarded_rounds") == whole.attr("guarded_rounds")
+    assert int(booster.attr("guarded_rounds")) > int(first.attr("guarded_rounds")) > 0
+
+
+def test_exact_trees_have_no_limit_of_leaves(data):
+    """XGBoost grows them by depth alone."""
+    matrix, _ = data
+    exact = PARAMS | {"tree_method": "exact"}
+    limited = abc_xgb.train(exact | {"max_leaves": 3}, matrix, 3).get_dump()
+    assert limited == abc_xgb.train(exact, matrix, 3).get_dump()
+    by_updater = PARAMS | {"updater": "grow_colmaker", "max_leaves": 3}
+    assert abc_xgb.train(by_updater, matrix, 3).get_dump() == limited
+
+
+def test_trees_that_grow_larger_than_at_the_start_are_refused(data):
+    class Deepen(xgboost.callback.TrainingCallback):
+        def before_iteration(self, model, epoch, _evals_log):
+            model.set_param("max_depth", 3 + epoch)
+            return False
+
+    with pytest.raises(ValueError, match="max_depth or max_leaves must be such that trees have at most 8 leaves"):
+        abc_xgb.train(PARAMS, data[0], 4, callbacks=[Deepen()])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import pytest
 xgboost = pytest.importorskip("xgboost")
 
 from abc_plugins.core.schedule import BaseClassSchedule  # noqa: E402
-from abc_plugins.xgb import ABCBoost, base_classes  # noqa: E402
+from abc_plugins.xgb import ABCBoost, base_classes, cv  # noqa: E402
 from abc_plugins.xgb.xgboost_grower import XGBoostGrower  # noqa: E402
 
 from .conftest import PARAMS, SCHEDULE, K, Recorder, leaf_values_of, make_data, quiet, softmax  # noqa: E402
@@ -338,13 +339,73 @@ def test_bad_arguments_are_named(data, arguments, error, message):
         quiet(PARAMS, data[0], 2, **arguments)
 
 
+def test_an_objective_of_ones_own_is_for_two_classes():
+    X, y = make_data(200)
+    matrix = xgboost.DMatrix(X, y > 1)
+    params = {"objective": "binary:logistic", "nthread": 1}
+
+    def obj(margins, data):
+        probabilities = 1 / (1 + np.exp(-margins))
+        return probabilities - data.get_label(), probabilities * (1 - probabilities)
+
+    assert quiet(params, matrix, 3, obj=obj).get_dump() == xgboost.train(params, matrix, 3, obj=obj).get_dump()
+    assert quiet({"nthread": 1}, matrix, 3, obj=obj).get_dump() == xgboost.train(params, matrix, 3, obj=obj).get_dump()
+    ours, stock = (run(params, matrix, 3, obj=obj, as_pandas=False) for run in (cv, xgboost.cv))
+    assert ours == stock
+    for run in (cv, quiet):
+        with pytest.raises(ValueError, match="obj must be left out for more than two classes"):
+            run(PARAMS, xgboost.DMatrix(X, y), 2, obj=obj)
+    with pytest.raises(TypeError, match="obj must be a function"):
+        quiet(params, matrix, 2, obj="logistic")
+
+
+class Looking(xgboost.callback.TrainingCallback):
+    """Calls a function with the model after every round."""
+
+    def __init__(self, look):
+        self.look = look
+
+    def after_iteration(self, model, epoch, _evals_log):
+        self.look(model, epoch)
+        return False
+
+
+def test_metrics_follow_labels_and_weights(data):
+    matrix, _ = data
+    X, y = make_data(200, seed=1)
+    valid, weights = xgboost.DMatrix(X, y), np.linspace(0.1, 2.0, 200)
+
+    def look(model, epoch):
+        valid.set_label((y + epoch) % K)
+        valid.set_weight(weights if epoch == 1 else np.empty(0))
+        expected = model.copy().eval(valid)
+        assert model.eval(valid).split(":")[1][:6] == expected.split(":")[1][:6]
+
+    quiet(PARAMS, matrix, 3, evals=[(valid, "v")], callbacks=[Looking(look)])
+
+
+def test_matrices_of_callbacks_are_freed(data):
+    matrix, _ = data
+    made, alive = [], []
+
+    def look(model, epoch):
+        valid = xgboost.DMatrix(*make_data(200, seed=epoch))
+        model.eval(valid)
+        made.append(weakref.ref(valid))
+        del valid
+        alive.append(sum(reference() is not None for reference in made))
+
+    quiet(PARAMS, matrix, 3, callbacks=[Looking(look)])
+    assert alive == [0, 0, 0]
+
+
 def test_bad_labels_and_objectives_are_refused():
     X, y = make_data(60)
     with pytest.raises(ValueError, match=r"label must be a class index from 0 to num_class - 1 = 2 for every row; got"):
         quiet({"num_class": 3}, xgboost.DMatrix(X, y), 1)
     with pytest.raises(ValueError, match="label must be a class index"):
         quiet({"num_class": 3}, xgboost.DMatrix(X, y % 3 + 0.5), 1)
-    with pytest.raises(ValueError, match=r"obj must be left out: .* softmax loss"):
+    with pytest.raises(ValueError, match=r"obj must be left out for more than two classes: .* softmax loss"):
         quiet({"num_class": 4}, xgboost.DMatrix(X, y), 1, obj=lambda predictions, _matrix: (predictions, predictions))
     with pytest.raises(TypeError, match="obj must be None: ABC-Boost is the objective"):
         xgboost.train(

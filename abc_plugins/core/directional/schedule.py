@@ -14,8 +14,9 @@ keep the directions of a search, and `warmup` classic rounds come first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -188,6 +189,17 @@ class DirectionSchedule:
     def skip(self, n_rounds: int) -> None:
         """Go on as after `n_rounds` rounds, with new directions."""
         self.n_rounds, self._kept, self._drawn_block = n_rounds, None, -1
+
+    def go_on(self, n_rounds: int, state: Mapping[str, Any], mean_hessian: Callable[[], Floats]) -> None:
+        """Go on after `n_rounds` rounds from what `get_state` returned then, as arrays or as lists.
+
+        Without a state, or with one of other options, directions are drawn anew, for the mean Hessian there is now.
+        """
+        try:
+            self.set_state(n_rounds, {name: np.asarray(values, dtype=np.float64) for name, values in state.items()})
+        except ValueError:
+            self.skip(n_rounds)
+            self.set_hessian(mean_hessian())
 
     def get_state(self) -> dict[str, Floats]:
         """What a schedule needs besides its parameters and the number of rounds to go on."""

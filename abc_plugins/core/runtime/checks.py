@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any, NoReturn
 
@@ -80,6 +80,42 @@ def check_path(name: str, value: Any) -> str | None:
     if not isinstance(path, str) or not path or "\0" in path:
         fail(name, value, "a path")
     return path
+
+
+def check_supported(
+    library: str,
+    version: str,
+    supported: str,
+    names: Mapping[Any, tuple[str, ...]],
+    first: tuple[int, int],
+    end: tuple[int, int],
+    also_missing: Iterable[str] = (),
+) -> None:
+    """Fail if the version of a library is not supported, or something that is needed is not there.
+
+    Parameters
+    ----------
+    library, version, supported : str
+        As the error names them.
+    names : dict
+        For each owner the names that it has to have.
+    first, end : tuple of int
+        First two parts of the first version that is supported, and of the first one after it that is not.
+    also_missing : iterable of str
+        What else was looked for and not found.
+
+    Raises
+    ------
+    ImportError
+    """
+    parts = tuple(int("".join(filter(str.isdigit, part)) or 0) for part in version.split(".")[:2])
+    missing = [
+        f"{owner.__name__}.{name}" for owner, wanted in names.items() for name in wanted if not hasattr(owner, name)
+    ]
+    missing += also_missing
+    if not first <= parts < end or missing:
+        reason = f" (without {', '.join(missing)})" if missing else ""
+        raise ImportError(f"abc_plugins supports {library} {supported}; installed is {version}{reason}.")
 
 
 def _range_text(minimum: int | None, maximum: int | None) -> str:

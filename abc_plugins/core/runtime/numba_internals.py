@@ -13,6 +13,8 @@ from typing import Any
 import numba
 from numba.core import caching, cgutils, types
 
+from abc_plugins.core.runtime.checks import check_supported
+
 __all__ = ["cache_folder", "cgutils", "check_version", "stamp_cache", "types", "watch_compilation"]
 
 SUPPORTED = "0.61 to 0.68"
@@ -26,19 +28,8 @@ _NAMES = {
 
 
 def check_version(version: str = numba.__version__, names: Mapping[Any, tuple[str, ...]] = _NAMES) -> None:
-    """Fail if the version is not supported, or something that is needed is not there.
-
-    Raises
-    ------
-    ImportError
-    """
-    parts = tuple(int("".join(filter(str.isdigit, part)) or 0) for part in version.split(".")[:2])
-    missing = [
-        f"{owner.__name__}.{name}" for owner, all_of in names.items() for name in all_of if not hasattr(owner, name)
-    ]
-    if not (0, 61) <= parts < (0, 69) or missing:
-        reason = f" (without {', '.join(missing)})" if missing else ""
-        raise ImportError(f"abc_plugins supports Numba {SUPPORTED}; installed is {version}{reason}.")
+    """Fail if the version is not supported, or something that is needed is not there."""
+    check_supported("Numba", version, SUPPORTED, names, (0, 61), (0, 69))
 
 
 check_version()
