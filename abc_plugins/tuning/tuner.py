@@ -21,11 +21,13 @@ from abc_plugins.tuning.study.interrupts import Interrupts
 from abc_plugins.tuning.study.pruning import FoldPruner
 from abc_plugins.tuning.study.sampling import ReproducibleSampler
 from abc_plugins.tuning.study.storage import fail_lost_trials, open_study, silent_optuna
-from abc_plugins.tuning.study.trials import complete_trials, counted_trials, finished_trials, running_trials
+from abc_plugins.tuning.study.trials import FINISHED, complete_trials, counted_trials, finished_trials, running_trials
 from abc_plugins.tuning.study_data import StudyData, TestSet, read_test
 from abc_plugins.tuning.verdict import judge
 
 _POLL_SECONDS = 0.5
+_MOST_FAILURES = 10
+"""Trials in a row that may fail without an error before the study is given up."""
 _TOLD_BEFORE = "Cannot tell a "  # how Optuna begins to say that a trial is finished already
 
 
@@ -240,16 +242,24 @@ def _run_missing(study: Any, objective: Objective, run: StudyRun, callbacks: Seq
     """Run trials until there are enough; wait for those of other processes, and repeat them if they die."""
     deadline = None if run.timeout is None else time.monotonic() + run.timeout
     enough, asked_to_stop = threading.Event(), threading.Event()
+    failed: list[int] = []
 
-    def stop_if_done(study: Any, _: Any) -> None:
+    def stop_if_done(study: Any, trial: Any) -> None:
+        if trial.state in FINISHED:
+            failed.clear()
+        elif trial.number not in objective.surplus:
+            failed.append(trial.number)
         if study._stop_flag and not enough.is_set():  # a callback of the user's own has called study.stop()
             asked_to_stop.set()
-        if objective.interrupts.requested or len(counted_trials(study)) >= run.n_trials:
+        is_done = len(counted_trials(study)) >= run.n_trials
+        if is_done or objective.interrupts.requested or len(failed) >= _MOST_FAILURES:
             enough.set()
             study.stop()
 
     while not asked_to_stop.is_set() and (missing := run.n_trials - len(finished_trials(study))) > 0:
         objective.interrupts.check()
+        if len(failed) >= _MOST_FAILURES:
+            raise RuntimeError(f"{len(failed)} trials in a row failed without a score, the last one is {failed[-1]}.")
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
             return
@@ -283,7 +293,7 @@ def _confirm(study: Any, objective: Objective, plan: StudyPlan, n_leaders: int, 
         progress.say(f"{len(trials)} trials again, on {len(plan.fresh_folds)} fresh folds")
     folds = [plan.data.fold(fold) for fold in plan.fresh_folds]
     for trial in trials:
-        keep_fresh_scores(study, trial, [objective.score_fold(fold, trial) for fold in folds])
+        keep_fresh_scores(study, trial, objective.score_fresh(folds, trial))
 
 
 # ------------------------------------------------------------------------------------------------ the result

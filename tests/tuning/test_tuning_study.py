@@ -295,6 +295,17 @@ def test_an_error_in_a_trial_is_raised_and_the_trial_can_be_repeated(data, tmp_p
     assert len(finished(tune(*data, **options))) == 4
 
 
+def test_a_score_that_is_not_finite_is_an_error_that_names_fold_and_trial(data, monkeypatch):
+    def broken(_, y_proba):
+        return "broken", float("nan") if len(y_proba) > 3 else 0.5, True
+
+    with pytest.raises(ValueError, match="metric must give finite numbers; 'broken' is nan for fold 0 of trial 0"):
+        tune(*data, n_trials=3, metric=broken, **FAST)
+    monkeypatch.setattr(Objective, "__call__", lambda self, trial: float("nan"))
+    with pytest.raises(RuntimeError, match="10 trials in a row failed without a score, the last one is 9"):
+        tune(*data, n_trials=30, **FAST)
+
+
 # ------------------------------------------------------------------------------------------------ pruning
 
 
