@@ -146,12 +146,13 @@ def _described(result: Any) -> str:
     from abc_plugins.tuning.study.storage import PREFIX
 
     estimator = result.best_estimator
-    kind = f"ensemble of {len(estimator.members)} models" if isinstance(estimator, WeightedEnsemble) else "model"
+    if isinstance(estimator, WeightedEnsemble):
+        return f"ensemble of {len(estimator.members)} models"
     engine, labels = result.study.user_attrs[PREFIX + "engine"], result.study.user_attrs[PREFIX + "classes"]
     if engine == "native" or labels == [str(index) for index in range(len(labels))]:
-        return kind
+        return "model"
     meaning = ", ".join(f"{index} is {label}" for index, label in enumerate(labels))
-    return f"{kind} of class numbers ({meaning})"
+    return f"model of class numbers ({meaning})"
 
 
 def _fixed(text: str | None) -> dict[str, Any] | None:

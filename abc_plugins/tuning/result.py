@@ -32,9 +32,11 @@ class TuneResult:
     best_score : float
         Mean of the metric over the outer folds.
     best_estimator : estimator or None
-        Fitted on all data with `best_params`, or a `WeightedEnsemble`; None without `refit`.
+        Fitted on all data with `best_params`, or a `WeightedEnsemble`; None without `refit`. It takes tables like those
+        that were tuned on and predicts their labels; on LightGBM and XGBoost the library's own estimator, which knows
+        class numbers, is its `estimator_`.
     test_score : float or None
-        The metric of `best_estimator` on the test set, if there is one.
+        The metric of `best_estimator` on the test set; None if there is none, or if it could not be predicted.
     ensemble : EnsembleReport or None
         Members and gain of the ensemble, if one was asked for.
     """

@@ -9,8 +9,10 @@ from functools import partial
 from typing import Any
 
 from abc_plugins.core.runtime.checks import check_flag, check_integer, fail
-from abc_plugins.tuning.engines.base import TunedEngine, engine_class, two_columns
+from abc_plugins.data.columns import warn_caller
+from abc_plugins.tuning.engines.base import TunedEngine, engine_class
 from abc_plugins.tuning.ensemble import EnsembleReport, WeightedEnsemble, build_ensemble
+from abc_plugins.tuning.metric import TunedMetric
 from abc_plugins.tuning.objective import PARAMS, Objective, SurplusTrialError
 from abc_plugins.tuning.plan import ERROR, Splitting, StudyPlan, StudyRun, check_run, check_stopping, make_plan
 from abc_plugins.tuning.progress import Progress
@@ -186,7 +188,7 @@ def tune(
         sample_weight=sample_weight,
         groups=groups,
     )
-    test_set = read_test(test, plan.data, plan.engine, refit)
+    test_set = read_test(test, plan.data, refit)
     study = _open(plan, storage, study_name, sampler, pruner)
     objective = Objective(
         plan.engine, plan.metric, [], plan.space, stopping, run.n_trials, plan.with_cost, n_members > 0
@@ -309,10 +311,17 @@ def _result(
     if refit:
         report = _ensemble(study, objective, best, n_members) if n_members > 1 else None
         estimator = _refit(study, engine, data, best, report)
-        if test is not None:
-            probabilities = two_columns(estimator.predict_proba(test.X))
-            test_score = objective.metric.value(test.codes, probabilities, test.weights)
+        test_score = None if test is None else _test_score(estimator, objective.metric, test)
     return TuneResult(study, best, parameters, best.values[0], estimator, test_score, report)
+
+
+def _test_score(estimator: Any, metric: TunedMetric, test: TestSet) -> float | None:
+    """Score the test set; what goes wrong there is warned about, as the study has its result already."""
+    try:
+        return metric.value(test.codes, estimator.predict_proba(test.X), test.weights)
+    except Exception as error:
+        warn_caller(f"the test set could not be scored: {error}")
+        return None
 
 
 def _refit(study: Any, engine: TunedEngine, data: StudyData, best: Any, report: EnsembleReport | None) -> Any:
@@ -320,8 +329,7 @@ def _refit(study: Any, engine: TunedEngine, data: StudyData, best: Any, report: 
 
     def fit(trial: Any) -> Any:
         estimator = engine.estimator(fit_parameters(trial))
-        engine.fit_all(estimator, data.X, data.classes, data.codes, data.training_weights)
-        return estimator
+        return engine.fit_all(estimator, data.X, data.classes, data.codes, data.training_weights)
 
     if report is None or not report.is_used:
         return fit(best)

@@ -301,7 +301,7 @@ def test_a_score_that_is_not_finite_is_an_error_that_names_fold_and_trial(data, 
 
     with pytest.raises(ValueError, match="metric must give finite numbers; 'broken' is nan for fold 0 of trial 0"):
         tune(*data, n_trials=3, metric=broken, **FAST)
-    monkeypatch.setattr(Objective, "__call__", lambda self, trial: float("nan"))
+    monkeypatch.setattr(Objective, "__call__", lambda *_: float("nan"))
     with pytest.raises(RuntimeError, match="10 trials in a row failed without a score, the last one is 9"):
         tune(*data, n_trials=30, **FAST)
 

@@ -9,8 +9,8 @@ from typing import Any
 import lightgbm as lgb
 
 from abc_plugins.lgbm import ABCLGBMClassifier
-from abc_plugins.tuning.engines.base import FoldData, FoldFit, FoldStopping, Samples, TunedEngine
-from abc_plugins.tuning.engines.tables import as_categories
+from abc_plugins.tuning.engines.base import FoldData, FoldFit, FoldStopping, Samples
+from abc_plugins.tuning.engines.library import LibraryEngine
 from abc_plugins.tuning.space import Space, plain_name
 from abc_plugins.tuning.study.rounds import RoundCallback
 
@@ -26,7 +26,7 @@ def _held_out(samples: Samples) -> dict[str, Any]:
     return {"eval_set": [(samples.X, samples.codes)]}
 
 
-class TunedLightGBM(TunedEngine):
+class TunedLightGBM(LibraryEngine):
     """`ABCLGBMClassifier`."""
 
     name = "lgbm"
@@ -64,10 +64,6 @@ class TunedLightGBM(TunedEngine):
             bases=[int(base) for base in getattr(model, "base_classes_", [-1] * best)[:best]],
             probabilities=self.all_columns(fold, model.predict_proba(fold.test.X)),
         )
-
-    def read(self, X: Any, like: Any = None) -> Any:
-        """LightGBM takes categories from pandas only."""
-        return as_categories(X, like)
 
     @staticmethod
     def complete(parameters: Mapping[str, Any]) -> dict[str, Any]:
