@@ -201,11 +201,15 @@ def to_parameters(drawn: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_drawn(parameters: Mapping[str, Any], space: Space) -> dict[str, Any]:
-    """Turn parameters into what Optuna must draw for them: moved into the ranges, and only names of the space."""
+    """Turn parameters into what Optuna must draw for them: moved into the ranges, and only names of the space.
+
+    None, which stands for a value that depends on the data, has no place in a range of numbers and is left out.
+    """
     drawn = {}
     for name, distribution in space.items():
-        if plain_name(name) in parameters:
-            value = parameters[plain_name(name)]
+        value = parameters.get(plain_name(name))
+        is_known = value is not None or isinstance(distribution, CategoricalDistribution)
+        if plain_name(name) in parameters and is_known:
             drawn[name] = _nearest(value + 1 if name.endswith(PLUS_ONE) else value, distribution)
     return drawn
 
