@@ -13,6 +13,7 @@ from abc_plugins.core.runtime.checks import check_flag, check_integer, check_rea
 from abc_plugins.data.columns import warn_caller
 from abc_plugins.tuning.engines.base import PACKAGES, FoldStopping, TunedEngine, engine_class
 from abc_plugins.tuning.metric import TunedMetric
+from abc_plugins.tuning.result import ROWS_RATIO
 from abc_plugins.tuning.space import Space, change_space, default_space, plain_name
 from abc_plugins.tuning.splits import Fold, make_folds, usual_repeats, usual_validation_fraction
 from abc_plugins.tuning.starts import Start, first_trials
@@ -100,8 +101,15 @@ class StudyPlan:
             PREFIX + "n_folds": len(self.folds),
             PREFIX + "shape": list(self.data.shape),
             TEST_SHARE: float(np.mean(shares)),
+            ROWS_RATIO: self._rows_ratio(),
             FINGERPRINT: fingerprint(self.data.fingerprint(), self.folds, self.space, self.settings, packages),
         }
+
+    def _rows_ratio(self) -> float:
+        """Rows of all data for each row that grows the trees of a fold; those without weight do not count."""
+        weights = self.data.training_weights
+        counts = np.ones(self.data.codes.size, dtype=bool) if weights is None else weights > 0
+        return float(counts.sum() / np.mean([counts[fold.train].sum() for fold in self.folds]))
 
 
 def make_plan(

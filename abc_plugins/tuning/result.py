@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +13,9 @@ from abc_plugins.tuning.objective import BASES, COST, FOLD_SCORES, PARAMS, ROUND
 from abc_plugins.tuning.study.storage import FINGERPRINT, PREFIX, START
 from abc_plugins.tuning.study.trials import maximizes
 from abc_plugins.tuning.verdict import Verdict, judge
+
+ROWS_RATIO = PREFIX + "rows_ratio"
+"""Attribute of a study: rows of the final fit for each row that grows the trees of a fold."""
 
 _NEARLY = 0.98
 """Early stopping returns the best round, which lies a little before the last one."""
@@ -74,14 +78,20 @@ class TuneResult:
         return "\n".join(lines)
 
 
-def mean_rounds(trial: Any) -> int:
-    """Rounds to refit with: the mean over the folds."""
-    return max(1, round(statistics.fmean(outcome(trial)[ROUNDS])))
+def final_rounds(study: Any, trial: Any) -> int:
+    """Rounds to refit with: the mean over the folds, times the square root of the ratio of the rows."""
+    rounds = statistics.fmean(outcome(trial)[ROUNDS]) * math.sqrt(study.user_attrs.get(ROWS_RATIO, 1.0))
+    return min(max(1, round(rounds)), _max_rounds(study))
 
 
-def fit_parameters(trial: Any) -> dict[str, Any]:
+def fit_parameters(study: Any, trial: Any) -> dict[str, Any]:
     """Parameters of the estimator for the final fit."""
-    return {**trial.user_attrs[PARAMS], "n_estimators": mean_rounds(trial)}
+    return {**trial.user_attrs[PARAMS], "n_estimators": final_rounds(study, trial)}
+
+
+def _max_rounds(study: Any) -> int:
+    most: int = study.user_attrs[FINGERPRINT]["settings"]["max_rounds"]
+    return most
 
 
 def trial_records(study: Any) -> list[dict[str, Any]]:
@@ -161,8 +171,7 @@ def noise(study: Any) -> str | None:
 
 def cut_short(study: Any) -> str | None:
     """A warning if the limit of rounds, and not early stopping, ended most fits of the chosen trial."""
-    rounds = outcome(judge(study).chosen)[ROUNDS]
-    most = study.user_attrs[FINGERPRINT]["settings"]["max_rounds"]
+    rounds, most = outcome(judge(study).chosen)[ROUNDS], _max_rounds(study)
     n_cut = sum(number >= _NEARLY * most for number in rounds)
     if 2 * n_cut <= len(rounds):
         return None
@@ -185,7 +194,7 @@ def summary_text(study: Any) -> str:
         f"found            {finding(study)}",
         f"chosen           trial {chosen.number}, {metric} {statistics.fmean(scores):.5g} +- {spread(scores):.2g} over "
         f"{len(scores)} folds, {outcome(chosen)[COST]} trees grown",
-        "parameters       " + ", ".join(f"{name}={shown(value)}" for name, value in fit_parameters(chosen).items()),
+        "parameters       " + ", ".join(f"{name}={shown(value)}" for name, value in fit_parameters(study, chosen).items()),
     ]
     for label, warning in (("noise", noise(study)), ("rounds", cut_short(study))):
         lines += [f"{label:17}{warning}"] if warning else []

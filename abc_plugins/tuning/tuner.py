@@ -126,7 +126,8 @@ def tune(
     sampler, pruner : optuna sampler and pruner, optional
         By default multivariate TPE and `FoldPruner`.
     refit : bool, default=True
-        Fit the best parameters on all data, with the mean number of rounds of the folds.
+        Fit the best parameters on all data, with the mean number of rounds of the folds times the square root of how
+        many times more rows there are, at most `max_rounds`.
     ensemble : int, default=0
         Weight this many of the best trials by greedy selection on the rows of the outer folds, and refit all that have
         a weight. Where that is no better than the best trial alone, on folds that did not choose the weights, it is
@@ -306,7 +307,7 @@ def _result(
 ) -> TuneResult:
     verdict, engine = judge(study), objective.engine
     best = verdict.chosen
-    parameters = {**engine.fixed, **fit_parameters(best)}
+    parameters = {**engine.fixed, **fit_parameters(study, best)}
     estimator, test_score, report = None, None, None
     if refit:
         report = _ensemble(study, objective, best, n_members) if n_members > 1 else None
@@ -328,7 +329,7 @@ def _refit(study: Any, engine: TunedEngine, data: StudyData, best: Any, report: 
     """Fit the chosen trial, or the members of the ensemble, on all data."""
 
     def fit(trial: Any) -> Any:
-        estimator = engine.estimator(fit_parameters(trial))
+        estimator = engine.estimator(fit_parameters(study, trial))
         return engine.fit_all(estimator, data.X, data.classes, data.codes, data.training_weights)
 
     if report is None or not report.is_used:

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
+from abc_plugins.tuning.splits import make_folds
 from tuning import WeightedEnsemble, tune
 
 FAST = {"cv": 2, "repeats": 1, "max_rounds": 12, "n_trials": 2, "confirm": 0, "progress": False}
@@ -103,3 +104,21 @@ def test_the_result_is_kept_if_the_test_set_cannot_be_predicted(table, monkeypat
     assert result.test_score is None
     assert "test set" not in result.summary()
     assert result.best_estimator is not None
+
+
+@pytest.mark.parametrize("engine", LIBRARIES)
+def test_the_final_fit_has_more_rounds_as_it_has_more_rows(table, engine):
+    """Rows without weight do not count."""
+    pytest.importorskip(LIBRARIES[engine])
+    X, y, weights = table[0][["x", "z"]], table[1], np.ones(150)
+    weights[:30] = 0.0
+    rows = np.arange(150)
+    options = {**FAST, "cv": [(rows[:90], rows[90:])], "validation_fraction": 1 / 3, "early_stopping_rounds": 2}
+    options |= {"max_rounds": 400, "repeats": None, "sample_weight": weights}
+    result = tune(X, y, engine=engine, **options)
+    [rounds] = result.best_trial.user_attrs["outcome"]["rounds"]
+    n_grown = np.count_nonzero(weights[make_folds(options["cv"], y, None, 1 / 3, 0)[0].train])
+    assert result.best_params["n_estimators"] == round(rounds * np.sqrt(120 / n_grown)) > rounds
+    assert result.best_estimator.n_estimators == result.best_params["n_estimators"]
+    few = tune(X, y, engine=engine, **{**options, "max_rounds": rounds})
+    assert few.best_params["n_estimators"] == rounds
