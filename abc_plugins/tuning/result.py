@@ -189,12 +189,13 @@ def summary_text(study: Any) -> str:
     )
     chosen = judge(study).chosen
     metric, scores = attributes[PREFIX + "metric"], outcome(chosen)[FOLD_SCORES]
+    parameters = ", ".join(f"{name}={shown(value)}" for name, value in fit_parameters(study, chosen).items())
     lines = [
         f"study            {study.study_name}: {attributes[PREFIX + 'engine']} engine, {states}",
         f"found            {finding(study)}",
         f"chosen           trial {chosen.number}, {metric} {statistics.fmean(scores):.5g} +- {spread(scores):.2g} over "
         f"{len(scores)} folds, {outcome(chosen)[COST]} trees grown",
-        "parameters       " + ", ".join(f"{name}={shown(value)}" for name, value in fit_parameters(study, chosen).items()),
+        f"parameters       {parameters}",
     ]
     for label, warning in (("noise", noise(study)), ("rounds", cut_short(study))):
         lines += [f"{label:17}{warning}"] if warning else []

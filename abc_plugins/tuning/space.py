@@ -207,9 +207,10 @@ def to_drawn(parameters: Mapping[str, Any], space: Space) -> dict[str, Any]:
     """
     drawn = {}
     for name, distribution in space.items():
-        value = parameters.get(plain_name(name))
-        is_known = value is not None or isinstance(distribution, CategoricalDistribution)
-        if plain_name(name) in parameters and is_known:
+        if plain_name(name) not in parameters:
+            continue
+        value = parameters[plain_name(name)]
+        if value is not None or isinstance(distribution, CategoricalDistribution):
             drawn[name] = _nearest(value + 1 if name.endswith(PLUS_ONE) else value, distribution)
     return drawn
 
