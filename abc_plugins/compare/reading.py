@@ -98,7 +98,8 @@ def read_dataset(
     notes = [f"dates counted in days: {', '.join(dates)}"] if dates else []
     notes += [f"left out, since hardly any text in it repeats: {', '.join(unused)}"] if unused else []
     notes += [f"left out, since it is empty: {', '.join(empty)}"] if empty else []
-    notes += [f"infinite values and others beyond {LARGEST_VALUE:.1e} count as missing: {', '.join(large)}"] if large else []
+    if large:
+        notes.append(f"infinite values and others beyond {LARGEST_VALUE:.1e} count as missing: {', '.join(large)}")
     return Dataset(
         Path(path).name,
         values[:, kept],

@@ -37,7 +37,7 @@ class EnsembleReport:
         Log loss of the chosen trial alone and of the ensemble, over the rows of the outer folds. For each fold, the
         weights come from the other folds.
     n_better, n_folds : int
-        Folds in which the ensemble has the lower log loss, and all of them.
+        Folds in which the ensemble has the lower log loss, and the number of folds.
     """
 
     weights: dict[int, float]
@@ -242,9 +242,9 @@ def _load_xgboost(path: str, contents: dict[str, Any]) -> Any:
 
 def _with_labels(model: Any, contents: dict[str, Any]) -> Any:
     from abc_plugins.tuning.engines.library import TableClassifier
-    from abc_plugins.tuning.engines.tables import Columns
+    from abc_plugins.tuning.engines.tables import KnownColumns
 
-    classes, columns = np.asarray(contents["classes"]), Columns.from_description(contents["columns"])
+    classes, columns = np.asarray(contents["classes"]), KnownColumns.from_description(contents["columns"])
     return TableClassifier.around(model, classes, columns)
 
 

@@ -153,7 +153,7 @@ def finding(study: Any) -> str:
     if not verdict.keeps_defaults:
         return f"Better settings were found: {leader} beats {defaults} {by}."
     if verdict.gain <= 0:  # on fresh folds alone: it has led on those of the study
-        return f"The defaults are kept: {leader} is not better than {defaults}, {folds}; it has led by luck."
+        return f"The defaults are kept: {leader} is not better than {defaults}, {folds}; it led by luck."
     return f"The defaults are kept: {leader} is better than {defaults} {by}, which is not beyond the noise."
 
 
@@ -175,7 +175,8 @@ def cut_short(study: Any) -> str | None:
     n_cut = sum(number >= _NEARLY * most for number in rounds)
     if 2 * n_cut <= len(rounds):
         return None
-    return f"{n_cut} of {len(rounds)} fits of the chosen trial ran to max_rounds ({most}): more rounds may be better."
+    fits = f"{n_cut} of {len(rounds)} fits of the chosen trial"
+    return f"{fits} ran (nearly) to max_rounds ({most}): more rounds may be better."
 
 
 def summary_text(study: Any) -> str:
@@ -187,15 +188,17 @@ def summary_text(study: Any) -> str:
         for state in ("complete", "pruned", "fail", "running")
         if any(record["state"] == state for record in records)
     )
-    chosen = judge(study).chosen
+    verdict = judge(study)
+    chosen, is_default = verdict.chosen, verdict.keeps_defaults
     metric, scores = attributes[PREFIX + "metric"], outcome(chosen)[FOLD_SCORES]
     parameters = ", ".join(f"{name}={shown(value)}" for name, value in fit_parameters(study, chosen).items())
+    which = f"trial {chosen.number}{' (the defaults)' if is_default else ''}"
     lines = [
         f"study            {study.study_name}: {attributes[PREFIX + 'engine']} engine, {states}",
         f"found            {finding(study)}",
-        f"chosen           trial {chosen.number}, {metric} {statistics.fmean(scores):.5g} +- {spread(scores):.2g} over "
-        f"{len(scores)} folds, {outcome(chosen)[COST]} trees grown",
-        f"parameters       {parameters}",
+        f"chosen           {which}, {metric} {statistics.fmean(scores):.5g} +- {spread(scores):.2g} over "
+        f"{len(scores)} folds, {outcome(chosen)[COST]:,} trees grown for them",
+        f"parameters       {parameters}{'; all others as they come' if is_default else ''}",
     ]
     for label, warning in (("noise", noise(study)), ("rounds", cut_short(study))):
         lines += [f"{label:17}{warning}"] if warning else []

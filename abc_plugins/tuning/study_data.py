@@ -12,6 +12,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.data.categories import FROM_DTYPE
+from abc_plugins.data.columns import is_missing
 from abc_plugins.data.labels import encode_labels, read_labels
 from abc_plugins.data.tables import Features, read_features, read_weights
 from abc_plugins.tuning.engines.base import FoldData, Samples, TunedEngine
@@ -71,6 +72,11 @@ class StudyData:
         present = np.unique(self.codes[train])
         # A class that is not trained on cannot stop the training.
         valid = fold.valid[np.isin(self.codes[fold.valid], present)]
+        if present.size < 2 or not valid.size:
+            raise ValueError(
+                f"a fold of cv has {train.size} rows of {present.size} classes to train and {valid.size} rows of these "
+                "classes to stop; give more rows, or other folds."
+            )
         place = np.zeros(self.classes.size, dtype=np.int32)
         place[present] = np.arange(present.size, dtype=np.int32)
         return FoldData(
@@ -111,6 +117,9 @@ def read_data(X: Any, y: Any, sample_weight: Any, groups: Any, class_weight: Any
         groups = np.asarray(groups)
         if groups.shape != (codes.size,):
             fail("groups", f"shape {groups.shape}", f"an array of shape ({codes.size},)")
+        missing = next((row for row, group in enumerate(groups.tolist()) if is_missing(group)), None)
+        if missing is not None:
+            fail(f"groups[{missing}]", groups[missing], "a group, no missing value")
     weights = read_weights(sample_weight, codes.size)
     training = weights
     if class_weight is not None:

@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from optuna.pruners import BasePruner
+from optuna.samplers import BaseSampler
+
 from abc_plugins.core.runtime.checks import check_flag, check_integer, fail
 from abc_plugins.data.columns import warn_caller
 from abc_plugins.tuning.engines.base import TunedEngine, engine_class
@@ -30,6 +33,7 @@ from abc_plugins.tuning.verdict import judge
 _POLL_SECONDS = 0.5
 _MOST_FAILURES = 10
 """Trials in a row that may fail without an error before the study is given up."""
+_EXAMPLES = {"sampler": "optuna.samplers.TPESampler()", "pruner": "optuna.pruners.NopPruner()"}
 _TOLD_BEFORE = "Cannot tell a "  # how Optuna begins to say that a trial is finished already
 
 
@@ -175,6 +179,8 @@ def tune(
     stopping = check_stopping(max_rounds, early_stopping_rounds)
     n_members = _check_members(ensemble, refit)
     n_leaders = check_integer("confirm", confirm, minimum=0)
+    _check_kind("sampler", sampler, BaseSampler)
+    _check_kind("pruner", pruner, BasePruner)
     plan = make_plan(
         X,
         y,
@@ -206,6 +212,11 @@ def _check_members(ensemble: Any, refit: Any) -> int:
     if n_members and not refit:
         fail("refit", refit, "True with an ensemble, whose members are fitted on all data")
     return n_members
+
+
+def _check_kind(name: str, value: Any, kind: type) -> None:
+    if value is not None and not isinstance(value, kind):
+        fail(name, value, f"None or an optuna {name}, such as {_EXAMPLES[name]}", TypeError)
 
 
 def _open(plan: StudyPlan, storage: Any, study_name: str | None, sampler: Any, pruner: Any) -> Any:
@@ -293,7 +304,7 @@ def _confirm(study: Any, objective: Objective, plan: StudyPlan, n_leaders: int, 
     if not trials:
         return
     if progress is not None:
-        progress.say(f"{len(trials)} trials again, on {len(plan.fresh_folds)} fresh folds")
+        progress.say(f"scoring {len(trials)} of the trials again, on {len(plan.fresh_folds)} fresh folds")
     folds = [plan.data.fold(fold) for fold in plan.fresh_folds]
     for trial in trials:
         keep_fresh_scores(study, trial, objective.score_fresh(folds, trial))

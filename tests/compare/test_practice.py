@@ -268,7 +268,7 @@ def test_the_second_process_imports_the_modules_of_the_first(tmp_path: Path, mon
 def test_an_error_names_the_contender(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     """Without what XGBoost appends to its messages."""
 
-    def train(sample: Sample, _: Any) -> Any:
+    def train(*_: Any) -> Any:
         raise ValueError("no memory left\n\nStack trace:\n  [bt] (0) libxgboost.so")
 
     if where == "fit":

@@ -92,6 +92,16 @@ def test_a_test_set_of_other_columns_is_refused_before_the_first_trial(table, en
         tune(X, y, engine=engine, test=(change(X), y), callbacks=[lambda *_: pytest.fail("a trial ran")], **FAST)
 
 
+def test_few_rows_are_refused_before_the_first_trial(table):
+    X, y = table[0][["x"]].head(6), [0, 1, 2, 0, 1, 2]
+    with pytest.raises(ValueError, match="a fold of cv has 2 rows of 2 classes to train and 0 rows of these classes"):
+        tune(X, y, **FAST)
+    with pytest.raises(
+        ValueError, match=r"fixed must be given by names .* of the lgbm engine's estimator; got 'leafs'"
+    ):
+        tune(*table, engine="lgbm", fixed={"leafs": 3}, **FAST)
+
+
 def test_the_result_is_kept_if_the_test_set_cannot_be_predicted(table, monkeypatch):
     X, y = table[0][["x", "z"]], table[1]
 

@@ -164,6 +164,10 @@ class TunedEngine(ABC):
         """Turn the user's training table into one that the estimator takes."""
         return X
 
+    def known_parameters(self) -> set[str] | None:
+        """Names that the estimator takes; None if the library alone knows them."""
+        return None
+
     def all_columns(self, fold: FoldData, probabilities: Any) -> Floats:
         """Probabilities of all classes from those of the classes that the fold's training rows have."""
         columns = two_columns(probabilities)

@@ -9,8 +9,9 @@ from typing import Any
 import lightgbm as lgb
 
 from abc_plugins.lgbm import ABCLGBMClassifier
+from abc_plugins.lgbm.internals import all_parameters
 from abc_plugins.tuning.engines.base import FoldData, FoldFit, FoldStopping, Samples
-from abc_plugins.tuning.engines.library import LibraryEngine
+from abc_plugins.tuning.engines.library import TunedLibrary
 from abc_plugins.tuning.space import Space, plain_name
 from abc_plugins.tuning.study.rounds import RoundCallback
 
@@ -26,7 +27,7 @@ def _held_out(samples: Samples) -> dict[str, Any]:
     return {"eval_set": [(samples.X, samples.codes)]}
 
 
-class TunedLightGBM(LibraryEngine):
+class TunedLightGBM(TunedLibrary):
     """`ABCLGBMClassifier`."""
 
     name = "lgbm"
@@ -39,6 +40,10 @@ class TunedLightGBM(LibraryEngine):
     def estimator(self, parameters: Mapping[str, Any]) -> ABCLGBMClassifier:
         """Make the classifier."""
         return ABCLGBMClassifier(**{"verbosity": -1, "n_jobs": self.n_threads, **self.fixed, **parameters})
+
+    def known_parameters(self) -> set[str]:
+        """Those of the classifier, and all that it hands to LightGBM."""
+        return {*_DEFAULTS, *all_parameters()}
 
     def fit_fold(
         self, fold: FoldData, parameters: Mapping[str, Any], stopping: FoldStopping, callback: RoundCallback

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.data.labels import read_labels
 from abc_plugins.tuning.engines.base import TunedEngine, two_columns
-from abc_plugins.tuning.engines.tables import Columns, learn_columns
+from abc_plugins.tuning.engines.tables import KnownColumns, learn_columns
 
 
 class TableClassifier(ClassifierMixin, BaseEstimator):
@@ -29,7 +29,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         The fitted estimator. It takes tables as `columns_.read` gives them, and predicts class numbers.
     classes_ : array of shape (n_classes,)
         The label of each class number.
-    columns_ : Columns
+    columns_ : KnownColumns
         Names and levels of the columns of the training table.
     """
 
@@ -37,7 +37,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         self.estimator = estimator
 
     @classmethod
-    def around(cls, fitted: Any, classes: AnyArray, columns: Columns) -> TableClassifier:
+    def around(cls, fitted: Any, classes: AnyArray, columns: KnownColumns) -> TableClassifier:
         """Make one of an estimator that is fitted to class numbers already."""
         classifier = cls(fitted)
         classifier.estimator_, classifier.classes_, classifier.columns_ = fitted, classes, columns
@@ -67,16 +67,16 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         return getattr(fitted, name)
 
 
-class LibraryEngine(TunedEngine):
+class TunedLibrary(TunedEngine):
     """An engine whose library takes text from pandas tables alone, and perhaps no labels but class numbers.
 
     Attributes
     ----------
-    columns : Columns
+    columns : KnownColumns
         Set when the training table has been read.
     """
 
-    columns: Columns
+    columns: KnownColumns
 
     def read(self, X: Any) -> Any:
         """Turn the user's training table into one that the library takes."""

@@ -27,7 +27,7 @@ def take_rows(X: Any, rows: AnyArray) -> Any:
 
 
 @dataclass(frozen=True)
-class Columns:
+class KnownColumns:
     """The columns of a training table, by which all other tables are read.
 
     Attributes
@@ -59,7 +59,7 @@ class Columns:
         return {"names": self.names, "levels": levels, "as_array": self.as_array}
 
     @classmethod
-    def from_description(cls, description: dict[str, Any] | None) -> Columns:
+    def from_description(cls, description: dict[str, Any] | None) -> KnownColumns:
         """The columns that `described` tells of."""
         if description is None:
             return cls()
@@ -67,16 +67,16 @@ class Columns:
         return cls(_all_levels(levels), description["names"], description["as_array"])
 
 
-def learn_columns(X: Any) -> tuple[Any, Columns]:
+def learn_columns(X: Any) -> tuple[Any, KnownColumns]:
     """Turn a training table into one that LightGBM and XGBoost take, columns of text into categories."""
     is_table = isinstance(X, Features) or isinstance(nw.from_native(X, pass_through=True), nw.DataFrame)
     if not is_table:
-        return X, Columns()
+        return X, KnownColumns()
     features = read_features(X, categorical=FROM_DTYPE)
     if features.levels is None:
-        columns = Columns(no_categories(features.array.shape[1]), features.names, isinstance(X, Features))
+        columns = KnownColumns(no_categories(features.array.shape[1]), features.names, isinstance(X, Features))
     else:
-        columns = Columns(_all_levels(features.levels), features.names)
+        columns = KnownColumns(_all_levels(features.levels), features.names)
     assert columns.categories is not None
     return features.array if columns.as_array else _to_pandas(features, columns.categories), columns
 

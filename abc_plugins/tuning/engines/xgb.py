@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from abc_plugins.tuning.engines.base import FoldData, FoldFit, FoldStopping
-from abc_plugins.tuning.engines.library import LibraryEngine
+from abc_plugins.tuning.engines.library import TunedLibrary
 from abc_plugins.tuning.space import Space, plain_name
 from abc_plugins.tuning.study.rounds import RoundCallback
 from abc_plugins.xgb import ABCXGBClassifier
@@ -23,7 +23,7 @@ _LIBRARY_DEFAULTS = {
 """What None, which the estimator tells, stands for in XGBoost."""
 
 
-class TunedXGBoost(LibraryEngine):
+class TunedXGBoost(TunedLibrary):
     """`ABCXGBClassifier`."""
 
     name = "xgb"
