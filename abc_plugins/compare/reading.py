@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from abc_plugins.commands.shared import csv_format
+from abc_plugins.compare.running import LARGEST_VALUE
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.data.csvfiles import CsvFormat
@@ -47,6 +48,8 @@ def read_dataset(
 ) -> Dataset:
     """Read a file: text becomes categories, dates become days, and text that hardly repeats is left out.
 
+    Infinite values, and others that are too large for some contender, become missing.
+
     Parameters
     ----------
     path, target, drop : see `read_table`
@@ -71,6 +74,9 @@ def read_dataset(
         if name not in features.names:
             fail("categorical_features", name, f"columns of {path} that are features")
     values = features.array.copy()
+    too_large = np.abs(values) > LARGEST_VALUE  # infinity, too, has become a number
+    values[too_large] = np.nan
+    large = [name for name, column in zip(features.names, too_large.T, strict=True) if column.any()]
     levels = features.levels or [None] * len(features.names)
     categories, dates, unused = [], [], []
     empty = [name for name, column in zip(features.names, values.T, strict=True) if np.isnan(column).all()]
@@ -92,6 +98,8 @@ def read_dataset(
     notes = [f"dates counted in days: {', '.join(dates)}"] if dates else []
     notes += [f"left out, since hardly any text in it repeats: {', '.join(unused)}"] if unused else []
     notes += [f"left out, since it is empty: {', '.join(empty)}"] if empty else []
+    if large:
+        notes.append(f"infinite values and others beyond {LARGEST_VALUE:.1e} count as missing: {', '.join(large)}")
     return Dataset(
         Path(path).name,
         values[:, kept],

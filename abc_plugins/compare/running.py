@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import os
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
-from abc_plugins.compare.entrants import AnyEntrant
+import numpy as np
+
+from abc_plugins.compare.entrants import AnyEntrant, Entrant
 from abc_plugins.compare.store import RunStore
+from abc_plugins.core.runtime.checks import check_integer, check_real, fail
 from abc_plugins.core.runtime.fingerprint import digest_arrays
 from abc_plugins.data.datasets import Dataset
 from abc_plugins.machine import describe_machine
 
 Progress = Callable[[int, int, str, float], None]
 """progress(fits done, fits in all, what is fitted now, seconds left or NaN)."""
+
+LARGEST_VALUE = float(np.finfo(np.float32).max)
+"""XGBoost and the forest take no larger numbers."""
 
 
 class ComparisonPlan(Protocol[AnyEntrant]):
@@ -39,6 +46,40 @@ class ComparisonPlan(Protocol[AnyEntrant]):
 
     def seconds_of(self, fit: dict[str, Any]) -> float:
         """What a kept fit took."""
+
+
+class SplitPlan:
+    """What the plans of all protocols have in common: a data set, and how it is split."""
+
+    dataset: Dataset
+    splits: int
+    test_size: float | None
+    seed: int
+
+    def __post_init__(self) -> None:
+        check_integer("splits", self.splits, minimum=1)
+        check_integer("seed", self.seed, minimum=0)
+        if self.test_size is not None:
+            check_real("test_size", self.test_size, minimum=0.01, maximum=0.99)
+        for name, column in zip(self.dataset.feature_names, self.dataset.X.T, strict=True):
+            if (np.abs(column) > LARGEST_VALUE).any():
+                largest = float(np.nanmax(np.abs(column)))
+                fail(f"feature {name!r} of {self.dataset.name}", largest, f"within +-{LARGEST_VALUE:.2g}, or NaN")
+
+    @property
+    def own_split(self) -> bool:
+        """Whether the data set's own split is used."""
+        return self.splits == 1 and self.test_size is None and self.dataset.train_index is not None
+
+
+@contextmanager
+def naming(entrant: Entrant) -> Iterator[None]:
+    """Let errors say whose fit has failed, without the stack of C++ functions that libraries append."""
+    try:
+        yield
+    except Exception as error:
+        message = str(error).partition("\nStack trace:")[0].strip() or type(error).__name__
+        raise RuntimeError(f"{entrant.title} ({entrant.key}) has failed: {message}") from error
 
 
 def describe_data(dataset: Dataset) -> dict[str, Any]:
@@ -85,7 +126,9 @@ def run(
     for done, (contender, split) in enumerate(todo):
         left = _seconds_left(store, [contender.key for contender, _ in todo[done:]], plan.seconds_of)
         progress(n_kept + done, len(order), f"{contender.title}, split {split + 1} of {splits}", left)
-        store.add(plan.fit(contender, split))
+        with naming(contender):
+            fit = plan.fit(contender, split)
+        store.add(fit)
     progress(len(order), len(order), "done", 0.0)
     return [store.runs[contender.key, split] for contender, split in order]
 

@@ -59,9 +59,17 @@ def _whole_lines(path: Path) -> list[dict[str, Any]]:
     text = path.read_text(encoding="utf-8")
     lines = text.split("\n")[:-1]  # what follows the last line break was not written to its end
     try:
-        return [json.loads(line) for line in lines]
+        found = [json.loads(line) for line in lines]
     except ValueError as error:
-        raise ValueError(f"{path} is not a file of kept results ({error}); use --force to start anew.") from error
+        raise _not_kept_results(path, str(error)) from error
+    is_fit = [isinstance(line, dict) and {"contender", "split"} <= set(line) for line in found[1:]]
+    if not all(isinstance(line, dict) for line in found[:1]) or not all(is_fit):
+        raise _not_kept_results(path, "a line is no such object")
+    return found
+
+
+def _not_kept_results(path: Path, why: str) -> ValueError:
+    return ValueError(f"{path} is not a file of kept results ({why}); use --force to start anew.")
 
 
 def _check_subject(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:

@@ -47,6 +47,12 @@ def aliases(name: str) -> list[str]:
     return list(basic._ConfigAliases.get_sorted(name))
 
 
+def all_parameters() -> set[str]:
+    """All names of all parameters."""
+    basic._ConfigAliases.get_sorted("")  # reads them
+    return {name for names in basic._ConfigAliases.aliases.values() for name in names}
+
+
 def log_warning(message: str) -> None:
     """Warn as LightGBM does, through the logger that `lightgbm.register_logger` sets."""
     basic._log_warning(message)

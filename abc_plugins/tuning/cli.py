@@ -59,9 +59,7 @@ def _add_run_options(group: Any) -> None:
 def _add_data_options(group: Any) -> None:
     group.add_argument("--target", metavar="COLUMN", help="column of the labels")
     group.add_argument("--weight", metavar="COLUMN", help="column of the sample weights")
-    group.add_argument(
-        "--group", metavar="COLUMN", help="column of numbers; rows of a group stay in one part of a fold"
-    )
+    group.add_argument("--group", metavar="COLUMN", help="column whose equal values stay in one part of a fold")
     group.add_argument("--time-ordered", action="store_true", help="rows are in order of time: test on later ones")
     group.add_argument("--test-data", metavar="FILE", help="CSV or Parquet file to score once, at the end")
     group.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
@@ -146,12 +144,13 @@ def _described(result: Any) -> str:
     from abc_plugins.tuning.study.storage import PREFIX
 
     estimator = result.best_estimator
-    kind = f"ensemble of {len(estimator.members)} models" if isinstance(estimator, WeightedEnsemble) else "model"
+    if isinstance(estimator, WeightedEnsemble):
+        return f"ensemble of {len(estimator.members)} models"
     engine, labels = result.study.user_attrs[PREFIX + "engine"], result.study.user_attrs[PREFIX + "classes"]
     if engine == "native" or labels == [str(index) for index in range(len(labels))]:
-        return kind
+        return "model"
     meaning = ", ".join(f"{index} is {label}" for index, label in enumerate(labels))
-    return f"{kind} of class numbers ({meaning})"
+    return f"model that predicts class numbers ({meaning}),"
 
 
 def _fixed(text: str | None) -> dict[str, Any] | None:
@@ -193,13 +192,13 @@ def _read(options: argparse.Namespace, path: str) -> tuple[Any, Any]:
     if options.group is None:
         return data, None
     # As a target a column may hold text.
-    groups = read_table(
-        path,
-        target=options.group,
-        columns=data.features.names[:1],
-        categorical=FROM_DTYPE,
-        form=CsvFormat(options.delimiter, options.encoding),
-    )
+    form = CsvFormat(options.delimiter, options.encoding)
+    try:
+        groups = read_table(
+            path, target=options.group, columns=data.features.names[:1], categorical=FROM_DTYPE, form=form
+        )
+    except ValueError as error:
+        raise ValueError(f"--group {str(error).removeprefix('target ')}") from error
     return data, groups.labels
 
 

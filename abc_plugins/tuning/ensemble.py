@@ -37,7 +37,7 @@ class EnsembleReport:
         Log loss of the chosen trial alone and of the ensemble, over the rows of the outer folds. For each fold, the
         weights come from the other folds.
     n_better, n_folds : int
-        Folds in which the ensemble has the lower log loss, and all of them.
+        Folds in which the ensemble has the lower log loss, and the number of folds.
     """
 
     weights: dict[int, float]
@@ -173,8 +173,13 @@ class WeightedEnsemble(ClassifierMixin, BaseEstimator):
 
     def save_model(self, path: str | os.PathLike[str]) -> None:
         """Write the members and their weights to one zip file, each member in the format of its library."""
-        engine = _engine_of(self.members[0])
-        contents = {"engine": engine, "weights": list(self.weights), "classes": self.classes_.tolist()}
+        engine, columns = _engine_of(self.members[0]), getattr(self.members[0], "columns_", None)
+        contents = {
+            "engine": engine,
+            "weights": list(self.weights),
+            "classes": self.classes_.tolist(),
+            "columns": None if columns is None else columns.described(),
+        }
         with tempfile.TemporaryDirectory() as folder, replace_file(path) as file, zipfile.ZipFile(file, "w") as archive:
             archive.writestr(_CONTENTS, json.dumps(contents))
             for index, member in enumerate(self.members):
@@ -184,7 +189,7 @@ class WeightedEnsemble(ClassifierMixin, BaseEstimator):
 
     @classmethod
     def load_model(cls, path: str | os.PathLike[str]) -> WeightedEnsemble:
-        """Read an ensemble that `save_model` wrote; members on LightGBM become those of `lightgbm.Booster`."""
+        """Read an ensemble that `save_model` wrote; members on LightGBM are a `lightgbm.Booster` each."""
         with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(path) as archive:
             contents = json.loads(archive.read(_CONTENTS))
             members = []
@@ -192,7 +197,7 @@ class WeightedEnsemble(ClassifierMixin, BaseEstimator):
                 name = f"member_{index}{_SUFFIXES[contents['engine']]}"
                 # Read by its name alone: nothing else of the archive is unpacked.
                 Path(folder, name).write_bytes(archive.read(name))
-                members.append(_LOADERS[contents["engine"]](os.path.join(folder, name), contents["classes"]))
+                members.append(_LOADERS[contents["engine"]](os.path.join(folder, name), contents))
         return cls(members, contents["weights"])
 
 
@@ -207,37 +212,46 @@ def save_estimator(estimator: Any, path: str) -> None:
 class _LightGBMMember:
     """A LightGBM model file as a classifier."""
 
-    def __init__(self, path: str, classes: list[Any]) -> None:
+    def __init__(self, path: str) -> None:
         import lightgbm
 
         self.booster_ = lightgbm.Booster(model_file=path)
-        self.classes_ = np.asarray(classes)
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Any) -> Any:
         """Class probabilities."""
-        from abc_plugins.tuning.engines.base import two_columns
-
-        return two_columns(self.booster_.predict(X))
+        return self.booster_.predict(X)
 
 
-def _load_native(path: str, _: list[Any]) -> Any:
+def _load_native(path: str, _: dict[str, Any]) -> Any:
     from abc_plugins.classifier import ABCBoostClassifier
 
     return ABCBoostClassifier.load_model(path)
 
 
-def _load_xgboost(path: str, _: list[Any]) -> Any:
+def _load_lightgbm(path: str, contents: dict[str, Any]) -> Any:
+    return _with_labels(_LightGBMMember(path), contents)
+
+
+def _load_xgboost(path: str, contents: dict[str, Any]) -> Any:
     from abc_plugins.xgb import ABCXGBClassifier
 
     model = ABCXGBClassifier()
     model.load_model(path)
-    return model
+    return _with_labels(model, contents)
+
+
+def _with_labels(model: Any, contents: dict[str, Any]) -> Any:
+    from abc_plugins.tuning.engines.library import TableClassifier
+    from abc_plugins.tuning.engines.tables import KnownColumns
+
+    classes, columns = np.asarray(contents["classes"]), KnownColumns.from_description(contents["columns"])
+    return TableClassifier.around(model, classes, columns)
 
 
 _SUFFIXES = {"native": ".abc", "lgbm": ".txt", "xgb": ".ubj"}
-_LOADERS: dict[str, Callable[[str, list[Any]], Any]] = {
+_LOADERS: dict[str, Callable[[str, dict[str, Any]], Any]] = {
     "native": _load_native,
-    "lgbm": _LightGBMMember,
+    "lgbm": _load_lightgbm,
     "xgb": _load_xgboost,
 }
 

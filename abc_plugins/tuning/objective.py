@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections import Counter
@@ -17,7 +18,7 @@ from abc_plugins.tuning.metric import TunedMetric
 from abc_plugins.tuning.space import Space, draw
 from abc_plugins.tuning.study.interrupts import Interrupts
 from abc_plugins.tuning.study.rounds import Pulse
-from abc_plugins.tuning.study.storage import DEFAULTS, START, is_surplus, sign
+from abc_plugins.tuning.study.storage import DEFAULTS, START, claim, is_surplus
 
 PARAMS, OUTCOME = "params", "outcome"
 """User attributes of a trial: parameters of the estimator, and what came out."""
@@ -51,8 +52,8 @@ class Objective:
     keep_probabilities : bool
         Whether to remember what trials predicted for the test rows of the folds.
     interrupts : Interrupts
-    running : set of int
-        Numbers of the trials in work.
+    running, surplus : set of int
+        Numbers of the trials in work, and of those that other processes have left no place for.
     probabilities : dict
         Number of a complete trial -> its probabilities, fold by fold.
     """
@@ -67,24 +68,26 @@ class Objective:
     keep_probabilities: bool = False
     interrupts: Interrupts = field(default_factory=Interrupts)
     running: set[int] = field(default_factory=set)
+    surplus: set[int] = field(default_factory=set)
     probabilities: dict[int, list[Floats]] = field(default_factory=dict)
 
     def __call__(self, trial: Any) -> float | tuple[float, float]:
         """Return the mean score of the folds, and the cost if it is an objective."""
         self.running.add(trial.number)
         if is_surplus(trial.study, trial, self.n_trials):
+            self.surplus.add(trial.number)
             raise SurplusTrialError(f"The study has its {self.n_trials} trials.")
-        sign(trial)
+        claim(trial)
         parameters = self._parameters(trial)
         trial.set_user_attr(PARAMS, parameters)
         scores: list[float] = []
         fits: list[FoldFit] = []
         seconds = 0.0
         try:
-            for fold in self.folds:
+            for index, fold in enumerate(self.folds):
                 started = time.perf_counter()
                 fits.append(self.fit_fold(trial, fold, parameters))
-                scores.append(self.metric.value(fold.test.codes, fits[-1].probabilities, fold.test.weights))
+                scores.append(self._score(fold, fits[-1], f"fold {index} of trial {trial.number}"))
                 seconds += time.perf_counter() - started
                 self._judge(trial, scores)
             self._judge_rounds(trial, fits)
@@ -105,10 +108,20 @@ class Objective:
         with self.interrupts.fitting():
             return self.engine.fit_fold(fold, parameters, self.stopping, pulse)
 
-    def score_fold(self, fold: FoldData, trial: Any) -> float:
-        """Score a finished trial on another fold."""
-        fit = self.fit_fold(None, fold, trial.user_attrs[PARAMS])
-        return self.metric.value(fold.test.codes, fit.probabilities, fold.test.weights)
+    def score_fresh(self, folds: Sequence[FoldData], trial: Any) -> list[float]:
+        """Score a finished trial on other folds."""
+        scores = []
+        for index, fold in enumerate(folds):
+            fit = self.fit_fold(None, fold, trial.user_attrs[PARAMS])
+            scores.append(self._score(fold, fit, f"fresh fold {index} of trial {trial.number}"))
+        return scores
+
+    def _score(self, fold: FoldData, fit: FoldFit, where: str) -> float:
+        """The metric of a fit; Optuna would take NaN for a failed trial, which is run again."""
+        value = self.metric.value(fold.test.codes, fit.probabilities, fold.test.weights)
+        if not math.isfinite(value):
+            raise ValueError(f"metric must give finite numbers; {self.metric.name!r} is {value} for {where}.")
+        return value
 
     def _parameters(self, trial: Any) -> dict[str, Any]:
         given = {**self.engine.not_tuned, **self.engine.fixed}

@@ -13,6 +13,7 @@ from abc_plugins.core.runtime.checks import check_flag, check_integer, check_rea
 from abc_plugins.data.columns import warn_caller
 from abc_plugins.tuning.engines.base import PACKAGES, FoldStopping, TunedEngine, engine_class
 from abc_plugins.tuning.metric import TunedMetric
+from abc_plugins.tuning.result import ROWS_RATIO
 from abc_plugins.tuning.space import Space, change_space, default_space, plain_name
 from abc_plugins.tuning.splits import Fold, make_folds, usual_repeats, usual_validation_fraction
 from abc_plugins.tuning.starts import Start, first_trials
@@ -22,7 +23,7 @@ from abc_plugins.tuning.verdict import TEST_SHARE
 
 ERROR, COST = "error", "cost"
 _OBJECTIVES = ((ERROR,), (ERROR, COST))
-_NOT_FIXED = (
+_SET_BY_STUDY = (
     *("n_estimators", "early_stopping", "early_stopping_rounds", "validation_fraction", "refit"),
     *("eval_metric", "verbose", "callbacks"),
 )
@@ -100,8 +101,15 @@ class StudyPlan:
             PREFIX + "n_folds": len(self.folds),
             PREFIX + "shape": list(self.data.shape),
             TEST_SHARE: float(np.mean(shares)),
+            ROWS_RATIO: self._rows_ratio(),
             FINGERPRINT: fingerprint(self.data.fingerprint(), self.folds, self.space, self.settings, packages),
         }
+
+    def _rows_ratio(self) -> float:
+        """Rows of all data for each row that grows the trees of a fold; those without weight do not count."""
+        weights = self.data.training_weights
+        counts = np.ones(self.data.codes.size, dtype=bool) if weights is None else weights > 0
+        return float(counts.sum() / np.mean([counts[fold.train].sum() for fold in self.folds]))
 
 
 def make_plan(
@@ -126,6 +134,7 @@ def make_plan(
     class_weight = fixed.pop("class_weight", None)
     n_threads = fixed.pop("n_jobs", None) or 1
     used = engine_class(engine)(fixed, n_threads, seed)
+    _check_names(used, fixed, space)
     data = read_data(X, y, sample_weight, groups, class_weight, used)
     used.n_classes, n_samples = int(data.classes.size), int(data.codes.size)
     usual = default_space(used.n_classes, engine=engine, max_rounds=stopping.max_rounds, n_samples=n_samples)
@@ -177,20 +186,29 @@ def _check_fixed(fixed: Any, max_rounds: int) -> dict[str, Any]:
     if fixed is not None and not isinstance(fixed, Mapping):
         fail("fixed", type(fixed).__name__, "a dict of parameters of the estimator, or None", TypeError)
     for name in fixed or ():
-        if name in _NOT_FIXED:
-            fail("fixed", {name: (fixed or {})[name]}, f"without {name!r}, which the study sets itself")
+        if name in _SET_BY_STUDY:
+            raise ValueError(f"fixed must not have {name!r}: the study sets it.")
     warmup = (fixed or {}).get("warmup", 0)
     if isinstance(warmup, int) and warmup > max_rounds:
         fail("fixed['warmup']", warmup, f"at most max_rounds ({max_rounds}), which warm-up rounds are part of")
     return dict(fixed or {})
 
 
+def _check_names(engine: TunedEngine, fixed: Mapping[str, Any], space: Any) -> None:
+    """Refuse names that the estimator does not know."""
+    known = engine.known_parameters()
+    for argument, given in (("fixed", fixed), ("space", space if isinstance(space, Mapping) else {})):
+        for name in given:
+            if known is not None and plain_name(name) not in known:
+                fail(argument, name, f"given by names of parameters of the {engine.name} engine's estimator")
+
+
 def _check_space(space: Space, max_rounds: int) -> None:
     if not space:
         fail("space", space, "left with at least one parameter to tune")
     for name, distribution in space.items():
-        if plain_name(name) in _NOT_FIXED:
-            fail("space", name, f"without {name!r}, which the study sets itself")
+        if plain_name(name) in _SET_BY_STUDY:
+            raise ValueError(f"space must not have {name!r}: the study sets it.")
         if name == "warmup" and getattr(distribution, "high", 0) > max_rounds:
             fail("space['warmup']", distribution, f"a range up to max_rounds ({max_rounds}) at most")
 

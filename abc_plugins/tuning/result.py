@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +13,9 @@ from abc_plugins.tuning.objective import BASES, COST, FOLD_SCORES, PARAMS, ROUND
 from abc_plugins.tuning.study.storage import FINGERPRINT, PREFIX, START
 from abc_plugins.tuning.study.trials import maximizes
 from abc_plugins.tuning.verdict import Verdict, judge
+
+ROWS_RATIO = PREFIX + "rows_ratio"
+"""Attribute of a study: rows of the final fit for each row that grows the trees of a fold."""
 
 _NEARLY = 0.98
 """Early stopping returns the best round, which lies a little before the last one."""
@@ -32,9 +36,11 @@ class TuneResult:
     best_score : float
         Mean of the metric over the outer folds.
     best_estimator : estimator or None
-        Fitted on all data with `best_params`, or a `WeightedEnsemble`; None without `refit`.
+        Fitted on all data with `best_params`, or a `WeightedEnsemble`; None without `refit`. It takes tables like those
+        that were tuned on and predicts their labels; on LightGBM and XGBoost the library's own estimator, which knows
+        class numbers, is its `estimator_`.
     test_score : float or None
-        The metric of `best_estimator` on the test set, if there is one.
+        The metric of `best_estimator` on the test set; None if there is none, or if it could not be predicted.
     ensemble : EnsembleReport or None
         Members and gain of the ensemble, if one was asked for.
     """
@@ -72,14 +78,20 @@ class TuneResult:
         return "\n".join(lines)
 
 
-def mean_rounds(trial: Any) -> int:
-    """Rounds to refit with: the mean over the folds."""
-    return max(1, round(statistics.fmean(outcome(trial)[ROUNDS])))
+def final_rounds(study: Any, trial: Any) -> int:
+    """Rounds to refit with: the mean over the folds, times the square root of the ratio of the rows."""
+    rounds = statistics.fmean(outcome(trial)[ROUNDS]) * math.sqrt(study.user_attrs.get(ROWS_RATIO, 1.0))
+    return min(max(1, round(rounds)), _max_rounds(study))
 
 
-def fit_parameters(trial: Any) -> dict[str, Any]:
+def fit_parameters(study: Any, trial: Any) -> dict[str, Any]:
     """Parameters of the estimator for the final fit."""
-    return {**trial.user_attrs[PARAMS], "n_estimators": mean_rounds(trial)}
+    return {**trial.user_attrs[PARAMS], "n_estimators": final_rounds(study, trial)}
+
+
+def _max_rounds(study: Any) -> int:
+    most: int = study.user_attrs[FINGERPRINT]["settings"]["max_rounds"]
+    return most
 
 
 def trial_records(study: Any) -> list[dict[str, Any]]:
@@ -141,7 +153,7 @@ def finding(study: Any) -> str:
     if not verdict.keeps_defaults:
         return f"Better settings were found: {leader} beats {defaults} {by}."
     if verdict.gain <= 0:  # on fresh folds alone: it has led on those of the study
-        return f"The defaults are kept: {leader} is not better than {defaults}, {folds}; it has led by luck."
+        return f"The defaults are kept: {leader} is not better than {defaults}, {folds}; it led by luck."
     return f"The defaults are kept: {leader} is better than {defaults} {by}, which is not beyond the noise."
 
 
@@ -159,12 +171,12 @@ def noise(study: Any) -> str | None:
 
 def cut_short(study: Any) -> str | None:
     """A warning if the limit of rounds, and not early stopping, ended most fits of the chosen trial."""
-    rounds = outcome(judge(study).chosen)[ROUNDS]
-    most = study.user_attrs[FINGERPRINT]["settings"]["max_rounds"]
+    rounds, most = outcome(judge(study).chosen)[ROUNDS], _max_rounds(study)
     n_cut = sum(number >= _NEARLY * most for number in rounds)
     if 2 * n_cut <= len(rounds):
         return None
-    return f"{n_cut} of {len(rounds)} fits of the chosen trial ran to max_rounds ({most}): more rounds may be better."
+    fits = f"{n_cut} of {len(rounds)} fits of the chosen trial"
+    return f"{fits} ran (nearly) to max_rounds ({most}): more rounds may be better."
 
 
 def summary_text(study: Any) -> str:
@@ -176,14 +188,17 @@ def summary_text(study: Any) -> str:
         for state in ("complete", "pruned", "fail", "running")
         if any(record["state"] == state for record in records)
     )
-    chosen = judge(study).chosen
+    verdict = judge(study)
+    chosen, is_default = verdict.chosen, verdict.keeps_defaults
     metric, scores = attributes[PREFIX + "metric"], outcome(chosen)[FOLD_SCORES]
+    parameters = ", ".join(f"{name}={shown(value)}" for name, value in fit_parameters(study, chosen).items())
+    which = f"trial {chosen.number}{' (the defaults)' if is_default else ''}"
     lines = [
         f"study            {study.study_name}: {attributes[PREFIX + 'engine']} engine, {states}",
         f"found            {finding(study)}",
-        f"chosen           trial {chosen.number}, {metric} {statistics.fmean(scores):.5g} +- {spread(scores):.2g} over "
-        f"{len(scores)} folds, {outcome(chosen)[COST]} trees grown",
-        "parameters       " + ", ".join(f"{name}={shown(value)}" for name, value in fit_parameters(chosen).items()),
+        f"chosen           {which}, {metric} {statistics.fmean(scores):.5g} +- {spread(scores):.2g} over "
+        f"{len(scores)} folds, {outcome(chosen)[COST]:,} trees grown for them",
+        f"parameters       {parameters}{'; all others as they come' if is_default else ''}",
     ]
     for label, warning in (("noise", noise(study)), ("rounds", cut_short(study))):
         lines += [f"{label:17}{warning}"] if warning else []

@@ -201,11 +201,16 @@ def to_parameters(drawn: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_drawn(parameters: Mapping[str, Any], space: Space) -> dict[str, Any]:
-    """Turn parameters into what Optuna must draw for them: moved into the ranges, and only names of the space."""
+    """Turn parameters into what Optuna must draw for them: moved into the ranges, and only names of the space.
+
+    None, which stands for a value that depends on the data, has no place in a range of numbers and is left out.
+    """
     drawn = {}
     for name, distribution in space.items():
-        if plain_name(name) in parameters:
-            value = parameters[plain_name(name)]
+        if plain_name(name) not in parameters:
+            continue
+        value = parameters[plain_name(name)]
+        if value is not None or isinstance(distribution, CategoricalDistribution):
             drawn[name] = _nearest(value + 1 if name.endswith(PLUS_ONE) else value, distribution)
     return drawn
 

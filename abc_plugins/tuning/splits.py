@@ -92,6 +92,9 @@ def _outer(cv: Any, codes: Integers, groups: AnyArray | None, seed: int) -> Iter
     features = np.empty((codes.size, 0))
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
         n_splits = check_integer("cv", cv, minimum=2, maximum=codes.size)
+        largest = int(np.bincount(codes).max())
+        if largest < n_splits:
+            fail("cv", cv, f"at most {largest}, the rows of the largest class")
         kind = StratifiedKFold if groups is None else StratifiedGroupKFold
         return kind(n_splits, shuffle=True, random_state=seed).split(features, codes, groups)
     if hasattr(cv, "split") and not isinstance(cv, str | bytes):

@@ -12,6 +12,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.data.categories import FROM_DTYPE
+from abc_plugins.data.columns import is_missing
 from abc_plugins.data.labels import encode_labels, read_labels
 from abc_plugins.data.tables import Features, read_features, read_weights
 from abc_plugins.tuning.engines.base import FoldData, Samples, TunedEngine
@@ -29,6 +30,10 @@ class StudyData:
         As the user gave it, or as the engine takes it.
     shape : (int, int)
         Rows and features.
+    names : list of str or None
+        Of the columns.
+    is_text : list of bool or None
+        Which columns are text or categories; None if none is.
     contents : list of array
         All that X holds, for the fingerprint.
     codes : array of int32, shape (n_samples,)
@@ -42,6 +47,8 @@ class StudyData:
 
     X: Any
     shape: tuple[int, int]
+    names: list[str] | None
+    is_text: list[bool] | None
     contents: list[AnyArray]
     codes: Integers
     classes: AnyArray
@@ -65,6 +72,11 @@ class StudyData:
         present = np.unique(self.codes[train])
         # A class that is not trained on cannot stop the training.
         valid = fold.valid[np.isin(self.codes[fold.valid], present)]
+        if present.size < 2 or not valid.size:
+            raise ValueError(
+                f"a fold of cv has {train.size} rows of {present.size} classes to train and {valid.size} rows of these "
+                "classes to stop; give more rows, or other folds."
+            )
         place = np.zeros(self.classes.size, dtype=np.int32)
         place[present] = np.arange(present.size, dtype=np.int32)
         return FoldData(
@@ -93,7 +105,9 @@ class TestSet:
 
 def read_data(X: Any, y: Any, sample_weight: Any, groups: Any, class_weight: Any, engine: TunedEngine) -> StudyData:
     """Read the data of a study."""
-    shape, contents = _contents(X)
+    read = X if issparse(X) or isinstance(X, Features) else read_features(X, categorical=FROM_DTYPE)
+    shape, contents = _contents(read)
+    names, is_text = (read.names, _text_columns(read)) if isinstance(read, Features) else (None, None)
     classes, codes = read_labels(y)
     if shape[0] != codes.size:
         raise ValueError(f"X and y must have the same number of samples; got {shape[0]} rows and {codes.size} labels.")
@@ -103,29 +117,51 @@ def read_data(X: Any, y: Any, sample_weight: Any, groups: Any, class_weight: Any
         groups = np.asarray(groups)
         if groups.shape != (codes.size,):
             fail("groups", f"shape {groups.shape}", f"an array of shape ({codes.size},)")
+        missing = next((row for row, group in enumerate(groups.tolist()) if is_missing(group)), None)
+        if missing is not None:
+            fail(f"groups[{missing}]", groups[missing], "a group, no missing value")
     weights = read_weights(sample_weight, codes.size)
     training = weights
     if class_weight is not None:
         training = compute_sample_weight(class_weight, classes[codes]) * (1.0 if weights is None else weights)
-    return StudyData(engine.read(X), shape, contents, codes, classes, weights, training, groups)
+    table = engine.read(X)
+    return StudyData(table, shape, names, is_text, contents, codes, classes, weights, training, groups)
 
 
-def read_test(test: Any, data: StudyData, engine: TunedEngine, refit: bool) -> TestSet | None:
-    """Check the test set without looking at what is in it beyond its shape and labels."""
+def read_test(test: Any, data: StudyData, refit: bool) -> TestSet | None:
+    """Check the test set against the training data."""
     if test is None:
         return None
     if not isinstance(test, list | tuple) or len(test) not in (2, 3):
-        fail("test", type(test).__name__, "a tuple (X, y) or (X, y, sample_weight)", TypeError)
+        what = f"{len(test)} items" if isinstance(test, list | tuple) else type(test).__name__
+        fail("test", what, "a tuple (X, y) or (X, y, sample_weight)", TypeError)
     if not refit:
         fail("refit", refit, "True with a test set, which the refitted estimator is scored on")
     codes = encode_labels(test[1], data.classes, input_name="y of test")
-    n_rows, n_features = _contents(test[0])[0]
-    if n_features != data.shape[1]:
-        raise ValueError(f"X of test must have {data.shape[1]} columns as X has; got {n_features}.")
+    n_rows = _read_like(test[0], data).values.shape[0]
     if n_rows != codes.size:
         raise ValueError(f"X and y of test must have the same length; got {n_rows} and {codes.size}.")
     weights = read_weights(test[2] if len(test) == 3 else None, codes.size, input_name="sample_weight of test")
-    return TestSet(engine.read(test[0], like=data.X), codes, weights)
+    return TestSet(test[0], codes, weights)
+
+
+def _read_like(X: Any, data: StudyData) -> Features:
+    """Read the table of a test set, whose columns must be those that are tuned on."""
+    try:
+        return read_features(
+            X,
+            names=data.names,
+            n_features=data.shape[1],
+            input_name="X of test",
+            owner="the study",
+            categorical=data.is_text,
+        )
+    except ValueError as error:
+        raise ValueError(f"X of test must have the columns of X. {error}") from error
+
+
+def _text_columns(features: Features) -> list[bool] | None:
+    return None if features.levels is None else [levels is not None for levels in features.levels]
 
 
 def _contents(X: Any) -> tuple[tuple[int, int], list[AnyArray]]:
@@ -133,7 +169,6 @@ def _contents(X: Any) -> tuple[tuple[int, int], list[AnyArray]]:
     if issparse(X):
         matrix = X.tocsr()
         return (int(matrix.shape[0]), int(matrix.shape[1])), [matrix.data, matrix.indices, matrix.indptr]
-    features = X if isinstance(X, Features) else read_features(X, categorical=FROM_DTYPE)
-    levels = [np.asarray(one.tolist(), dtype=object) for one in features.levels or () if one is not None]
-    n_rows, n_features = features.values.shape
-    return (int(n_rows), int(n_features)), [features.array, *levels]
+    levels = [np.asarray(one.tolist(), dtype=object) for one in X.levels or () if one is not None]
+    n_rows, n_features = X.values.shape
+    return (int(n_rows), int(n_features)), [X.array, *levels]

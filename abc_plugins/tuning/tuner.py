@@ -8,9 +8,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from optuna.pruners import BasePruner
+from optuna.samplers import BaseSampler
+
 from abc_plugins.core.runtime.checks import check_flag, check_integer, fail
-from abc_plugins.tuning.engines.base import TunedEngine, engine_class, two_columns
+from abc_plugins.data.columns import warn_caller
+from abc_plugins.tuning.engines.base import TunedEngine, engine_class
 from abc_plugins.tuning.ensemble import EnsembleReport, WeightedEnsemble, build_ensemble
+from abc_plugins.tuning.metric import TunedMetric
 from abc_plugins.tuning.objective import PARAMS, Objective, SurplusTrialError
 from abc_plugins.tuning.plan import ERROR, Splitting, StudyPlan, StudyRun, check_run, check_stopping, make_plan
 from abc_plugins.tuning.progress import Progress
@@ -21,11 +26,14 @@ from abc_plugins.tuning.study.interrupts import Interrupts
 from abc_plugins.tuning.study.pruning import FoldPruner
 from abc_plugins.tuning.study.sampling import ReproducibleSampler
 from abc_plugins.tuning.study.storage import fail_lost_trials, open_study, silent_optuna
-from abc_plugins.tuning.study.trials import complete_trials, counted_trials, finished_trials, running_trials
+from abc_plugins.tuning.study.trials import FINISHED, complete_trials, counted_trials, finished_trials, running_trials
 from abc_plugins.tuning.study_data import StudyData, TestSet, read_test
 from abc_plugins.tuning.verdict import judge
 
 _POLL_SECONDS = 0.5
+_MOST_FAILURES = 10
+"""Trials in a row that may fail without an error before the study is given up."""
+_EXAMPLES = {"sampler": "optuna.samplers.TPESampler()", "pruner": "optuna.pruners.NopPruner()"}
 _TOLD_BEFORE = "Cannot tell a "  # how Optuna begins to say that a trial is finished already
 
 
@@ -122,7 +130,8 @@ def tune(
     sampler, pruner : optuna sampler and pruner, optional
         By default multivariate TPE and `FoldPruner`.
     refit : bool, default=True
-        Fit the best parameters on all data, with the mean number of rounds of the folds.
+        Fit the best parameters on all data, with the mean number of rounds of the folds times the square root of how
+        many times more rows there are, at most `max_rounds`.
     ensemble : int, default=0
         Weight this many of the best trials by greedy selection on the rows of the outer folds, and refit all that have
         a weight. Where that is no better than the best trial alone, on folds that did not choose the weights, it is
@@ -170,6 +179,8 @@ def tune(
     stopping = check_stopping(max_rounds, early_stopping_rounds)
     n_members = _check_members(ensemble, refit)
     n_leaders = check_integer("confirm", confirm, minimum=0)
+    _check_kind("sampler", sampler, BaseSampler)
+    _check_kind("pruner", pruner, BasePruner)
     plan = make_plan(
         X,
         y,
@@ -184,7 +195,7 @@ def tune(
         sample_weight=sample_weight,
         groups=groups,
     )
-    test_set = read_test(test, plan.data, plan.engine, refit)
+    test_set = read_test(test, plan.data, refit)
     study = _open(plan, storage, study_name, sampler, pruner)
     objective = Objective(
         plan.engine, plan.metric, [], plan.space, stopping, run.n_trials, plan.with_cost, n_members > 0
@@ -201,6 +212,11 @@ def _check_members(ensemble: Any, refit: Any) -> int:
     if n_members and not refit:
         fail("refit", refit, "True with an ensemble, whose members are fitted on all data")
     return n_members
+
+
+def _check_kind(name: str, value: Any, kind: type) -> None:
+    if value is not None and not isinstance(value, kind):
+        fail(name, value, f"None or an optuna {name}, such as {_EXAMPLES[name]}", TypeError)
 
 
 def _open(plan: StudyPlan, storage: Any, study_name: str | None, sampler: Any, pruner: Any) -> Any:
@@ -240,16 +256,24 @@ def _run_missing(study: Any, objective: Objective, run: StudyRun, callbacks: Seq
     """Run trials until there are enough; wait for those of other processes, and repeat them if they die."""
     deadline = None if run.timeout is None else time.monotonic() + run.timeout
     enough, asked_to_stop = threading.Event(), threading.Event()
+    failed: list[int] = []
 
-    def stop_if_done(study: Any, _: Any) -> None:
+    def stop_if_done(study: Any, trial: Any) -> None:
+        if trial.state in FINISHED:
+            failed.clear()
+        elif trial.number not in objective.surplus:
+            failed.append(trial.number)
         if study._stop_flag and not enough.is_set():  # a callback of the user's own has called study.stop()
             asked_to_stop.set()
-        if objective.interrupts.requested or len(counted_trials(study)) >= run.n_trials:
+        is_done = len(counted_trials(study)) >= run.n_trials
+        if is_done or objective.interrupts.requested or len(failed) >= _MOST_FAILURES:
             enough.set()
             study.stop()
 
     while not asked_to_stop.is_set() and (missing := run.n_trials - len(finished_trials(study))) > 0:
         objective.interrupts.check()
+        if len(failed) >= _MOST_FAILURES:
+            raise RuntimeError(f"{len(failed)} trials in a row failed without a score, the last one is {failed[-1]}.")
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
             return
@@ -280,10 +304,10 @@ def _confirm(study: Any, objective: Objective, plan: StudyPlan, n_leaders: int, 
     if not trials:
         return
     if progress is not None:
-        progress.say(f"{len(trials)} trials again, on {len(plan.fresh_folds)} fresh folds")
+        progress.say(f"scoring {len(trials)} of the trials again, on {len(plan.fresh_folds)} fresh folds")
     folds = [plan.data.fold(fold) for fold in plan.fresh_folds]
     for trial in trials:
-        keep_fresh_scores(study, trial, [objective.score_fold(fold, trial) for fold in folds])
+        keep_fresh_scores(study, trial, objective.score_fresh(folds, trial))
 
 
 # ------------------------------------------------------------------------------------------------ the result
@@ -294,24 +318,30 @@ def _result(
 ) -> TuneResult:
     verdict, engine = judge(study), objective.engine
     best = verdict.chosen
-    parameters = {**engine.fixed, **fit_parameters(best)}
+    parameters = {**engine.fixed, **fit_parameters(study, best)}
     estimator, test_score, report = None, None, None
     if refit:
         report = _ensemble(study, objective, best, n_members) if n_members > 1 else None
         estimator = _refit(study, engine, data, best, report)
-        if test is not None:
-            probabilities = two_columns(estimator.predict_proba(test.X))
-            test_score = objective.metric.value(test.codes, probabilities, test.weights)
+        test_score = None if test is None else _test_score(estimator, objective.metric, test)
     return TuneResult(study, best, parameters, best.values[0], estimator, test_score, report)
+
+
+def _test_score(estimator: Any, metric: TunedMetric, test: TestSet) -> float | None:
+    """Score the test set; what goes wrong there is warned about, as the study has its result already."""
+    try:
+        return metric.value(test.codes, estimator.predict_proba(test.X), test.weights)
+    except Exception as error:
+        warn_caller(f"the test set could not be scored: {error}")
+        return None
 
 
 def _refit(study: Any, engine: TunedEngine, data: StudyData, best: Any, report: EnsembleReport | None) -> Any:
     """Fit the chosen trial, or the members of the ensemble, on all data."""
 
     def fit(trial: Any) -> Any:
-        estimator = engine.estimator(fit_parameters(trial))
-        engine.fit_all(estimator, data.X, data.classes, data.codes, data.training_weights)
-        return estimator
+        estimator = engine.estimator(fit_parameters(study, trial))
+        return engine.fit_all(estimator, data.X, data.classes, data.codes, data.training_weights)
 
     if report is None or not report.is_used:
         return fit(best)

@@ -39,7 +39,7 @@ class Verdict:
     margin : float
         Standard error of the gain.
     n_better, n_folds : int
-        Folds in which the leader is strictly better, and all of them.
+        Folds in which the leader is strictly better, and the number of folds.
     n_alike : int
         Complete trials, but for the leader, that it does not beat beyond the spread of the difference.
     n_complete : int

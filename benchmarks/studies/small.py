@@ -74,7 +74,7 @@ def _run_set(name: str, options: argparse.Namespace) -> dict[str, Any]:
         "gain": verdict.gain,
         "margin": verdict.margin,
         "confirmed": verdict.is_confirmed,
-        "parameters": fit_parameters(result.best_trial),
+        "parameters": fit_parameters(result.study, result.best_trial),
         "ensemble_used": bool(result.ensemble and result.ensemble.is_used),
         "logloss": {who: log_loss(y_test, p) for who, p in scores.items()},
         "error": {who: error(y_test, p) for who, p in scores.items()},
@@ -85,7 +85,7 @@ def _fit(result: TuneResult, trial: Any, X: Any, y: Any, seed: int) -> ABCBoostC
     """The final fit of a trial."""
     if trial.number == result.best_trial.number and isinstance(result.best_estimator, ABCBoostClassifier):
         return result.best_estimator
-    return ABCBoostClassifier(**fit_parameters(trial), n_jobs=1, random_state=seed).fit(X, y)
+    return ABCBoostClassifier(**fit_parameters(result.study, trial), n_jobs=1, random_state=seed).fit(X, y)
 
 
 def table(rows: list[dict[str, Any]]) -> None:

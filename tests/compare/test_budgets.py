@@ -252,8 +252,9 @@ def test_results_of_another_comparison_are_refused(small_plan: BudgetPlan, tmp_p
     assert len(run(more, tmp_path)) == 9
 
 
-def test_a_file_that_is_no_store(tmp_path: Path) -> None:
-    (tmp_path / "runs.jsonl").write_text("hello\n")
+@pytest.mark.parametrize("text", ["hello\n", "3\n", "[1, 2]\n", '{"data": 1}\n{"contender": "mart"}\n'])
+def test_a_file_that_is_no_store(tmp_path: Path, text: str) -> None:
+    (tmp_path / "runs.jsonl").write_text(text)
     with pytest.raises(ValueError, match="is not a file of kept results"):
         RunStore(tmp_path, {"data": 1})
 

@@ -87,3 +87,17 @@ def test_the_command_on_a_messy_file(
     assert capsys.readouterr().out == first.out
     assert cli.main([*options, "--max-train", "60"]) == 1
     assert "settings.max_train is 8000 there and 60 here" in capsys.readouterr().err
+
+
+def test_infinite_values_of_a_file_count_as_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """XGBoost and the forest take none."""
+    path, random = tmp_path / "infinite.csv", np.random.default_rng(0)
+    values = [str(value) for value in random.normal(size=80)]
+    values[3], values[5], values[7] = "inf", "-inf", "1e200"
+    path.write_text("a,b,kind\n" + "".join(f"{value},{i},{'xy'[i % 2]}\n" for i, value in enumerate(values)))
+    data = read_dataset(str(path), "kind")
+    assert np.flatnonzero(np.isnan(data.X[:, 0])).tolist() == [3, 5, 7]
+    assert data.note == "infinite values and others beyond 3.4e+38 count as missing: a"
+    command = ["compare", str(path), "--target", "kind", "--splits", "1", "--rounds", "2", "--quiet"]
+    engines = [one.key for one in contenders() if one.is_installed and one.key in ("xgboost", "forest")]
+    assert cli.main([*command, "--engines", *engines, "--out", str(tmp_path / "out")]) == 0, capsys.readouterr().err

@@ -264,6 +264,27 @@ def test_the_second_process_imports_the_modules_of_the_first(tmp_path: Path, mon
     assert ended == [0]
 
 
+@pytest.mark.parametrize("where", ["warm_up", "fit"])
+def test_an_error_names_the_contender(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    """Without what XGBoost appends to its messages."""
+
+    def train(*_: Any) -> Any:
+        raise ValueError("no memory left\n\nStack trace:\n  [bt] (0) libxgboost.so")
+
+    if where == "fit":
+        monkeypatch.setattr(PracticePlan, "warm_up", lambda *_: None)
+    contender = Contender("broken", "A broken one", "numpy", None, False, train, "")
+    with pytest.raises(RuntimeError, match=r"^A broken one \(broken\) has failed: no memory left$"):
+        run(PracticePlan(make_dataset(), [contender], splits=1), tmp_path)
+
+
+def test_infinite_values_are_refused_by_the_name_of_their_column() -> None:
+    data = make_dataset()
+    data.X[3, 1] = -np.inf
+    with pytest.raises(ValueError, match=r"feature 'b' of made must be within \+-3.4e\+38, or NaN; got inf"):
+        PracticePlan(data, select(QUICK))
+
+
 def test_calibration_counts_probabilities_and_hits() -> None:
     found = calibration(np.array([[0.95, 0.05], [0.95, 0.05], [0.001, 0.999]]), np.array([0, 1, 1]))
     high = int(np.digitize(0.95, CALIBRATION_EDGES))

@@ -95,6 +95,14 @@ def test_weights_groups_test_data_and_cost(files, run):
     assert "test set         logloss " in out
 
 
+def test_an_empty_group_is_told_of_by_the_name_of_its_option(run, tmp_path):
+    (tmp_path / "data.csv").write_text("x,city,y\n" + "1,a,0\n2,b,1\n" * 20 + "3,,0\n")
+    code, _, err = run("tune", tmp_path / "data.csv", "--target", "y", "--group", "city")
+    assert code == 1
+    assert "error: --group 'city' of" in err
+    assert "is empty in row 41" in err
+
+
 def test_time_ordered(files, run):
     code, _, err = run(
         "tune", files / "data.csv", "--target", "animal", "--drop", "patient", "weight", "--trials", "1",

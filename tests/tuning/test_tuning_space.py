@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import optuna
 import pytest
-from optuna.distributions import FloatDistribution, IntDistribution
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from sklearn.model_selection import GroupKFold, TimeSeriesSplit
 
 from abc_plugins.tuning.space import applies, change_space, to_drawn, to_parameters
@@ -89,6 +89,18 @@ def test_gap_is_drawn_one_larger():
     space = default_space(5)
     assert to_parameters({"gap_plus_1": 1, "search": 2}) == {"gap": 0, "search": 2}
     assert to_drawn({"gap": 10, "search": 99, "unknown": 1}, space) == {"gap_plus_1": 11, "search": 5}
+
+
+def test_ranges_of_parameters_that_are_none_by_default():
+    """None is no number: the sampler draws one instead, but for the trial of the defaults."""
+    assert to_drawn({"trees_per_round": None}, {"trees_per_round": IntDistribution(1, 4)}) == {}
+    assert to_drawn({"max_depth": None}, {"max_depth": CategoricalDistribution((3, None))}) == {"max_depth": None}
+    X = np.random.default_rng(0).normal(size=(120, 3))
+    space = {"max_bins": IntDistribution(16, 255), "trees_per_round": IntDistribution(1, 4)}
+    result = tune(X, Y, n_trials=2, cv=2, repeats=1, max_rounds=4, space=space, confirm=0, progress=False)
+    defaults, other = (trial.user_attrs["params"] for trial in result.study.trials)
+    assert set(defaults) == {"learning_rate"}
+    assert set(space) <= set(other)
 
 
 def test_changes_and_fixed_parameters():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 
 import numpy as np
@@ -91,10 +92,11 @@ def test_score_is_the_mean_of_the_outer_folds(data, result):
     assert result.study.trials[0].user_attrs["outcome"]["rounds"] == rounds
 
 
-def test_refit_uses_the_mean_number_of_rounds_and_all_rows(data, result):
+def test_refit_uses_all_rows_and_as_many_more_rounds_as_their_square_root(data, result):
     X, y = data
-    rounds = round(statistics.fmean(result.best_trial.user_attrs["outcome"]["rounds"]))
-    assert result.best_params["n_estimators"] == rounds
+    mean = statistics.fmean(result.best_trial.user_attrs["outcome"]["rounds"])
+    assert mean > 4
+    assert result.best_params["n_estimators"] == min(round(mean * math.sqrt(150 / 90)), 8)  # 90 of 100 grow trees
     by_hand = ABCBoostClassifier(**result.best_params, n_jobs=2).fit(X, y)
     assert np.array_equal(by_hand.predict_proba(X), result.best_estimator.predict_proba(X))
     assert result.best_estimator.classes_.tolist() == ["ant", "bee", "cat"]
@@ -108,7 +110,7 @@ def test_summary(result):
 
 def test_the_summary_tells_of_fits_that_were_cut_short(data):
     cut = tune(*data, n_trials=1, refit=False, **{**FAST, "max_rounds": 3})
-    assert "3 of 3 fits of the chosen trial ran to max_rounds (3)" in cut.summary()
+    assert "3 of 3 fits of the chosen trial ran (nearly) to max_rounds (3)" in cut.summary()
     assert "max_rounds" not in tune(*data, n_trials=1, refit=False, **{**FAST, "max_rounds": 400}).summary()
 
 
@@ -253,7 +255,7 @@ def test_timeout_begins_no_further_trial(data):
         ({"n_trials": 0}, ValueError, "n_trials must be a whole number of at least 1; got 0"),
         ({"objectives": ("cost",)}, ValueError, "objectives must be"),
         ({"metric": "auc"}, ValueError, "metric must be 'error', 'logloss' or a function"),
-        ({"fixed": {"n_estimators": 5}}, ValueError, "without 'n_estimators', which the study sets itself"),
+        ({"fixed": {"n_estimators": 5}}, ValueError, "fixed must not have 'n_estimators': the study sets it"),
         (
             {"space": {"warmup": IntDistribution(0, 50)}},
             ValueError,
@@ -263,7 +265,12 @@ def test_timeout_begins_no_further_trial(data):
         ({"ensemble": 3, "refit": False}, ValueError, "refit must be True with an ensemble"),
         ({"repeats": 2, "cv": TimeSeriesSplit(3)}, ValueError, "repeats must be 1, or None, unless cv is a number"),
         ({"storage": "study.txt"}, ValueError, r"storage must be a file ending with \.db"),
+        ({"groups": [None] * 150}, ValueError, r"groups\[0\] must be a group, no missing value; got None"),
+        ({"sampler": "tpe"}, TypeError, r"sampler must be None or an optuna sampler, .*; got 'tpe'"),
+        ({"fixed": {"nonsense": 2}}, ValueError, "fixed must be given by names of parameters .*; got 'nonsense'"),
+        ({"cv": 60}, ValueError, "cv must be at most 50, the rows of the largest class; got 60"),
         ({"groups": [1, 2]}, ValueError, r"groups must be an array of shape \(150,\)"),
+        ({"test": (1, 2, 3, 4)}, TypeError, r"test must be a tuple .*; got 4 items"),
         ({"test": 3}, TypeError, r"test must be a tuple \(X, y\)"),
         (
             {"test": (np.zeros((2, 4)), ["ant", "bee"]), "refit": False},
@@ -293,6 +300,17 @@ def test_an_error_in_a_trial_is_raised_and_the_trial_can_be_repeated(data, tmp_p
         with pytest.raises(RuntimeError, match="disk full"):
             tune(*data, **options)
     assert len(finished(tune(*data, **options))) == 4
+
+
+def test_a_score_that_is_not_finite_is_an_error_that_names_fold_and_trial(data, monkeypatch):
+    def broken(_, y_proba):
+        return "broken", float("nan") if len(y_proba) > 3 else 0.5, True
+
+    with pytest.raises(ValueError, match="metric must give finite numbers; 'broken' is nan for fold 0 of trial 0"):
+        tune(*data, n_trials=3, metric=broken, **FAST)
+    monkeypatch.setattr(Objective, "__call__", lambda *_: float("nan"))
+    with pytest.raises(RuntimeError, match="10 trials in a row failed without a score, the last one is 9"):
+        tune(*data, n_trials=30, **FAST)
 
 
 # ------------------------------------------------------------------------------------------------ pruning

@@ -12,16 +12,15 @@ import numpy as np
 from abc_plugins.compare.budgets.contenders import BudgetContender
 from abc_plugins.compare.budgets.fitting import fit_and_score
 from abc_plugins.compare.budgets.settings import CompareSettings
-from abc_plugins.compare.running import describe_subject
+from abc_plugins.compare.running import SplitPlan, describe_subject, naming
 from abc_plugins.core.runtime.arrays import AnyArray
-from abc_plugins.core.runtime.checks import check_integer, check_real
 from abc_plugins.data.datasets import Dataset
 
 _WARM_UP_ROWS = 2000
 
 
 @dataclass(frozen=True)
-class BudgetPlan:
+class BudgetPlan(SplitPlan):
     """What is compared.
 
     Attributes
@@ -44,17 +43,6 @@ class BudgetPlan:
     splits: int = 5
     test_size: float | None = None
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_integer("splits", self.splits, minimum=1)
-        check_integer("seed", self.seed, minimum=0)
-        if self.test_size is not None:
-            check_real("test_size", self.test_size, minimum=0.01, maximum=0.99)
-
-    @property
-    def own_split(self) -> bool:
-        """Whether the data set's own split is used."""
-        return self.splits == 1 and self.test_size is None and self.dataset.train_index is not None
 
     @property
     def test_share(self) -> float:
@@ -110,9 +98,10 @@ class BudgetPlan:
         short = dataclasses.replace(self.settings, rounds=min(self.settings.rounds, 4))
         searching = dataclasses.replace(short, search=min(2, classes.size), gap=1, warmup=1)
         for contender in contenders:
-            model = contender.make(searching if contender.is_adaptive else short)
-            model.fit(self.dataset.X[rows], y)
-            model.predict_proba(self.dataset.X[rows[:10]])
+            with naming(contender):
+                model = contender.make(searching if contender.is_adaptive else short)
+                model.fit(self.dataset.X[rows], y)
+                model.predict_proba(self.dataset.X[rows[:10]])
 
     def seconds_of(self, fit: dict[str, Any]) -> float:
         """Seconds of a fit and its predictions."""

@@ -10,15 +10,15 @@ from abc_plugins.compare.practice import warming
 from abc_plugins.compare.practice.contenders import Contender
 from abc_plugins.compare.practice.fitting import fit_and_score
 from abc_plugins.compare.practice.table import MAX_TRAIN, Parts, Table, make_sample, make_table, own_rows, split_rows
-from abc_plugins.compare.running import describe_subject
-from abc_plugins.core.runtime.checks import check_integer, check_real
+from abc_plugins.compare.running import SplitPlan, describe_subject
+from abc_plugins.core.runtime.checks import check_integer
 from abc_plugins.data.datasets import Dataset
 
 ROUNDS = 4000
 
 
 @dataclass(frozen=True)
-class PracticePlan:
+class PracticePlan(SplitPlan):
     """A comparison by the practice protocol.
 
     Attributes
@@ -52,20 +52,12 @@ class PracticePlan:
     table: Table = field(init=False)
 
     def __post_init__(self) -> None:
-        check_integer("splits", self.splits, minimum=1)
-        check_integer("seed", self.seed, minimum=0)
+        super().__post_init__()
         check_integer("rounds", self.rounds, minimum=1)
         check_integer("n_jobs", self.n_jobs, minimum=1)
-        if self.test_size is not None:
-            check_real("test_size", self.test_size, minimum=0.01, maximum=0.99)
         if self.max_train is not None:
             check_integer("max_train", self.max_train, minimum=50)
         object.__setattr__(self, "table", make_table(self.dataset))
-
-    @property
-    def own_split(self) -> bool:
-        """Whether the data set's own split is used."""
-        return self.splits == 1 and self.test_size is None and self.dataset.train_index is not None
 
     def parts(self, split: int) -> Parts:
         """Rows of a split."""

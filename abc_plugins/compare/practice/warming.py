@@ -13,6 +13,7 @@ from typing import Any
 
 from abc_plugins.compare.practice.contenders import Contender, select
 from abc_plugins.compare.practice.table import Sample
+from abc_plugins.compare.running import naming
 from abc_plugins.core.runtime.arrays import Floats
 from abc_plugins.core.runtime.numba_internals import cache_folder
 from abc_plugins.core.runtime.parallel import available_cores
@@ -73,7 +74,8 @@ def _is_kept(kernel: Any) -> bool:
 
 def _use(contenders: Sequence[Contender], sample: Sample, X_test: Floats) -> None:
     for contender in contenders:
-        contender.train(sample, {}).predict_proba(X_test)
+        with naming(contender):
+            contender.train(sample, {}).predict_proba(X_test)
 
 
 if __name__ == "__main__":

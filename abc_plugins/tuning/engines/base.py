@@ -156,13 +156,17 @@ class TunedEngine(ABC):
         """Parameters that a fit must be given to be that of the defaults with early stopping."""
         return {}
 
-    def fit_all(self, estimator: Any, X: Any, classes: AnyArray, codes: Integers, weights: Floats | None) -> None:
-        """Fit the estimator on all data."""
-        estimator.fit(X, classes[codes], sample_weight=weights)
+    def fit_all(self, estimator: Any, X: Any, classes: AnyArray, codes: Integers, weights: Floats | None) -> Any:
+        """Fit the estimator on all data, as `read` gave it; a classifier of the user's tables and labels."""
+        return estimator.fit(X, classes[codes], sample_weight=weights)
 
-    def read(self, X: Any, like: Any = None) -> Any:  # noqa: ARG002
-        """Turn a table into one that the estimator takes; `like` is what the training data became."""
+    def read(self, X: Any) -> Any:
+        """Turn the user's training table into one that the estimator takes."""
         return X
+
+    def known_parameters(self) -> set[str] | None:
+        """Names that the estimator takes; None if the library alone knows them."""
+        return None
 
     def all_columns(self, fold: FoldData, probabilities: Any) -> Floats:
         """Probabilities of all classes from those of the classes that the fold's training rows have."""

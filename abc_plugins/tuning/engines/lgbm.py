@@ -9,8 +9,9 @@ from typing import Any
 import lightgbm as lgb
 
 from abc_plugins.lgbm import ABCLGBMClassifier
-from abc_plugins.tuning.engines.base import FoldData, FoldFit, FoldStopping, Samples, TunedEngine
-from abc_plugins.tuning.engines.tables import as_categories
+from abc_plugins.lgbm.internals import all_parameters
+from abc_plugins.tuning.engines.base import FoldData, FoldFit, FoldStopping, Samples
+from abc_plugins.tuning.engines.library import TunedLibrary
 from abc_plugins.tuning.space import Space, plain_name
 from abc_plugins.tuning.study.rounds import RoundCallback
 
@@ -26,7 +27,7 @@ def _held_out(samples: Samples) -> dict[str, Any]:
     return {"eval_set": [(samples.X, samples.codes)]}
 
 
-class TunedLightGBM(TunedEngine):
+class TunedLightGBM(TunedLibrary):
     """`ABCLGBMClassifier`."""
 
     name = "lgbm"
@@ -39,6 +40,10 @@ class TunedLightGBM(TunedEngine):
     def estimator(self, parameters: Mapping[str, Any]) -> ABCLGBMClassifier:
         """Make the classifier."""
         return ABCLGBMClassifier(**{"verbosity": -1, "n_jobs": self.n_threads, **self.fixed, **parameters})
+
+    def known_parameters(self) -> set[str]:
+        """Those of the classifier, and all that it hands to LightGBM."""
+        return {*_DEFAULTS, *all_parameters()}
 
     def fit_fold(
         self, fold: FoldData, parameters: Mapping[str, Any], stopping: FoldStopping, callback: RoundCallback
@@ -64,10 +69,6 @@ class TunedLightGBM(TunedEngine):
             bases=[int(base) for base in getattr(model, "base_classes_", [-1] * best)[:best]],
             probabilities=self.all_columns(fold, model.predict_proba(fold.test.X)),
         )
-
-    def read(self, X: Any, like: Any = None) -> Any:
-        """LightGBM takes categories from pandas only."""
-        return as_categories(X, like)
 
     @staticmethod
     def complete(parameters: Mapping[str, Any]) -> dict[str, Any]:

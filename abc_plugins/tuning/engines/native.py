@@ -36,6 +36,10 @@ class TunedNative(TunedEngine):
         """Make the classifier."""
         return ABCBoostClassifier(**{"n_jobs": self.n_threads, **self.fixed, **parameters})
 
+    def known_parameters(self) -> set[str]:
+        """Those of the classifier."""
+        return set(ABCBoostClassifier().get_params())
+
     def fit_fold(
         self, fold: FoldData, parameters: Mapping[str, Any], stopping: FoldStopping, callback: RoundCallback
     ) -> FoldFit:

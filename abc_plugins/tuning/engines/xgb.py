@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
-from abc_plugins.tuning.engines.base import FoldData, FoldFit, FoldStopping, TunedEngine
-from abc_plugins.tuning.engines.tables import as_categories
+from abc_plugins.tuning.engines.base import FoldData, FoldFit, FoldStopping
+from abc_plugins.tuning.engines.library import TunedLibrary
 from abc_plugins.tuning.space import Space, plain_name
 from abc_plugins.tuning.study.rounds import RoundCallback
 from abc_plugins.xgb import ABCXGBClassifier
@@ -26,7 +23,7 @@ _LIBRARY_DEFAULTS = {
 """What None, which the estimator tells, stands for in XGBoost."""
 
 
-class TunedXGBoost(TunedEngine):
+class TunedXGBoost(TunedLibrary):
     """`ABCXGBClassifier`."""
 
     name = "xgb"
@@ -70,12 +67,3 @@ class TunedXGBoost(TunedEngine):
             bases=[int(base) for base in model.base_classes_[:best]] if has_bases else [-1] * best,
             probabilities=self.all_columns(fold, model.predict_proba(fold.test.X)),
         )
-
-    def fit_all(self, estimator: Any, X: Any, classes: AnyArray, codes: Integers, weights: Floats | None) -> None:
-        """Fit the estimator on class indices where the labels are none: XGBoost takes no others."""
-        plain = np.array_equal(classes, np.arange(classes.size))
-        estimator.fit(X, classes[codes] if plain else codes, sample_weight=weights, verbose=False)
-
-    def read(self, X: Any, like: Any = None) -> Any:
-        """XGBoost takes categories from pandas."""
-        return as_categories(X, like)

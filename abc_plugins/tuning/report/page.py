@@ -86,7 +86,7 @@ def _facts(study: Any) -> str:
     counts = {state: sum(record["state"] == state for record in records) for state in ("complete", "pruned", "fail")}
     dates = [trial.datetime_start for trial in study.get_trials(deepcopy=False) if trial.datetime_start is not None]
     n_rows, n_features = attributes[PREFIX + "shape"]
-    parameters = fit_parameters(judge(study).chosen)
+    parameters = fit_parameters(study, judge(study).chosen)
     known = {
         "chosen": ", ".join(f"{name}={shown(value)}" for name, value in parameters.items()),
         "engine": attributes[PREFIX + "engine"],

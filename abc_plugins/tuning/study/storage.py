@@ -232,7 +232,7 @@ def is_surplus(study: Any, trial: Any, n_trials: int) -> bool:
 # ------------------------------------------------------------------------------------------------ lost trials
 
 
-def sign(trial: Any) -> None:
+def claim(trial: Any) -> None:
     """Note in a trial which process works on it."""
     if trial.user_attrs.get(WORKER) != this_process():
         trial.set_user_attr(WORKER, this_process())
@@ -268,7 +268,7 @@ def fail_lost_trials(study: Any, abandoned: Collection[int] = ()) -> int:
 
 def _is_lost(trial: Any) -> bool:
     worker = trial.user_attrs.get(WORKER)
-    if worker is None:  # killed before it could sign, or about to sign
+    if worker is None:  # killed before it could claim the trial, or about to do so
         return time.time() - trial.datetime_start.timestamp() > _NAMELESS_GRACE
     if worker["host"] == socket.gethostname() and os.name == "posix":
         return not _is_alive(worker["pid"], worker["begun"])
