@@ -70,7 +70,7 @@ ERRORS = {
         "--out must be another file than those that are read",
     ),
     "checkpoint rounds": (
-        ["fit", "{train}", "--target", "species", "--checkpoint", "{folder}/c", "--checkpoint-rounds", "0", "--out", "m"],
+        ["fit", "{train}", "--target", "species", "--checkpoint", "c", "--checkpoint-rounds", "0", "--out", "m"],
         1,
         "--checkpoint-rounds must be a whole number of at least 1; got 0.",
     ),
