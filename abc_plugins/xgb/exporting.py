@@ -29,6 +29,7 @@ from abc_plugins.core.model.export_terms import (
     ensemble_of,
     first_rounds,
     node_means,
+    safe_names,
     with_missing_left,
 )
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
@@ -41,6 +42,7 @@ from abc_plugins.xgb.xgboost_grower import read_model
 
 _NO_PARENT = 2147483647
 _VECTOR_LEAVES_SINCE = (3, 2)
+_REFUSED_IN_NAMES = r"[\[\]<]"
 FILE_ENDINGS = (".json", ".ubj")
 """XGBoost's formats go by the name of the file."""
 
@@ -51,7 +53,7 @@ def export(
     """Turn a native model into a stock XGBoost model.
 
     The model predicts the same probabilities in every XGBoost runtime, without abc_plugins. Rounds stay rounds.
-    Categories are given by number.
+    Categories are given by number. In names of features `_` takes the place of `[`, `]` and `<`, which XGBoost refuses.
 
     Parameters
     ----------
@@ -91,7 +93,7 @@ def export(
             "False for a model that splits on categories: XGBoost does not save them with vectors",
         )
     bases = bases_of(model, rounds)
-    start = _empty_booster(ensemble, getattr(model, "feature_names_in_", None), vector_leaves=vector_leaves)
+    start = _empty_booster(ensemble, safe_names(model, _REFUSED_IN_NAMES), vector_leaves=vector_leaves)
     attributes = {"base_classes": json.dumps(bases)}
     if hasattr(model, "classes_"):
         attributes["classes"] = json.dumps(model.classes_.tolist())
@@ -120,15 +122,14 @@ def _xgboost_version() -> tuple[int, ...]:
     return tuple(int(part) for part in xgboost.__version__.split(".")[:2])
 
 
-def _empty_booster(ensemble: TreeEnsemble, names: AnyArray | None, *, vector_leaves: bool) -> Booster:
+def _empty_booster(ensemble: TreeEnsemble, names: list[str] | None, *, vector_leaves: bool) -> Booster:
     """Make a booster without trees that has the classes and features of the model."""
     params: dict[str, Any] = {"objective": "multi:softprob", "num_class": ensemble.n_classes, "base_score": 0.0}
     if vector_leaves:
         if _xgboost_version() < _VECTOR_LEAVES_SINCE:
             fail("vector_leaves", True, f"False with XGBoost {xgboost.__version__}: it keeps vector leaves differently")
         params["multi_strategy"] = "multi_output_tree"
-    feature_names = None if names is None else [str(name) for name in names]
-    features = DMatrix(np.zeros((1, ensemble.n_features)), feature_names=feature_names)
+    features = DMatrix(np.zeros((1, ensemble.n_features)), feature_names=names)
     booster = Booster(params, [features])
     booster.save_config()  # counts the features, while there are any
     return booster
