@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 try:
     import shap
@@ -34,6 +35,7 @@ from abc_plugins.core.model.export_terms import (
 from abc_plugins.core.runtime.arrays import AnyArray, Booleans, Floats, Integers
 from abc_plugins.core.runtime.checks import check_flag, fail
 from abc_plugins.core.runtime.parallel import Workers
+from abc_plugins.core.runtime.sparse_table import SparseTable, Table
 
 _TOLERANCE = 1e-6
 """Largest error of the sum of contributions, as a share of the largest score."""
@@ -145,8 +147,8 @@ class Explainer:
 
         Parameters
         ----------
-        X : table or array
-            As for `predict_proba` of the model.
+        X : table, array or sparse matrix
+            As for `predict_proba` of the model; a sparse one is made dense.
         check_additivity : bool, default=True
             Check that contributions and `expected_value` sum up to the scores of the model.
         """
@@ -193,13 +195,20 @@ class Explainer:
 
     def _read(self, X: Any) -> Floats:
         """Rows as numbers; what is no category is missing."""
-        read = getattr(self._model, "_read", np.asarray)
-        values = np.array(read(X), dtype=np.float64, order="C")
+        read = getattr(self._model, "_read", lambda rows: rows.toarray() if issparse(rows) else np.asarray(rows))
+        values = np.array(_dense(read(X)), dtype=np.float64, order="C")
         if values.ndim != 2 or values.shape[1] != self._ensemble.n_features:
             fail("X", f"shape {values.shape}", f"an array of shape (n_samples, {self._ensemble.n_features})")
         categories = values[:, self._set_features]
         values[:, self._set_features] = np.where((categories >= 0) & (categories < 64 * SET_WORDS), categories, np.nan)
         return values
+
+
+def _dense(table: Table) -> AnyArray:
+    """A table as TreeExplainer takes it."""
+    if isinstance(table, SparseTable):
+        return np.column_stack([table.column(f) for f in range(table.shape[1])])
+    return table
 
 
 def _parts(trees: list[Tree], n_classes: int, start: Floats, background: Floats | None) -> Iterator[_Part]:

@@ -16,10 +16,10 @@ from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.checks import check_choice, check_integer
 from abc_plugins.core.runtime.parallel import Workers, check_n_jobs, resolve_n_jobs
 from abc_plugins.core.runtime.sparse_table import Table
+from abc_plugins.core.runtime.values import softmax
 from abc_plugins.data.categories import Categories
 from abc_plugins.data.labels import encode_labels
 from abc_plugins.data.tables import read_known, read_weights
-from abc_plugins.training.evaluation import softmax
 from abc_plugins.training.persistence import load_classifier, save_classifier
 
 

@@ -19,7 +19,7 @@ from abc_plugins.commands.predict import read_rows
 from abc_plugins.commands.shared import add_table_options, check_output
 from abc_plugins.core.runtime.checks import check_integer, check_real
 from abc_plugins.core.runtime.parallel import Workers
-from abc_plugins.training.evaluation import softmax
+from abc_plugins.core.runtime.values import softmax
 
 if TYPE_CHECKING:
     from abc_plugins.classifier import ABCBoostClassifier
@@ -135,6 +135,8 @@ def run(options: argparse.Namespace) -> None:
         )
     model = ABCBoostClassifier.load_model(options.model)
     model.n_jobs = 1
+    if options.rounds is not None:
+        check_integer("--rounds", options.rounds, minimum=1, maximum=model.model_.n_rounds or None)
     rows = None if options.check is None else _rows_to_check(options, target, model)
     more = {} if options.input_type is None else {"input_type": options.input_type}
     export(model, options.out, n_rounds=options.rounds, **more)
@@ -147,8 +149,6 @@ def run(options: argparse.Namespace) -> None:
 def _check_options(options: argparse.Namespace, target: Format) -> None:
     if options.tolerance is not None:
         check_real("--tolerance", options.tolerance, minimum=0.0)
-    if options.rounds is not None:
-        check_integer("--rounds", options.rounds, minimum=1)
     if target.suffixes and Path(options.out).suffix not in target.suffixes:
         allowed = " or ".join(target.suffixes)
         raise ValueError(f"--out must end in {allowed} for {options.to}; got {options.out}.")

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from abc_plugins.commands.shared import add_table_options, check_output, read, text_columns, warn_of_index
+from abc_plugins.core.runtime.checks import check_integer, fail
+from abc_plugins.data.csvfiles import TRUTH_VALUES
 
 if TYPE_CHECKING:
     from abc_plugins.classifier import ABCBoostClassifier
@@ -63,18 +65,18 @@ def run(options: argparse.Namespace) -> None:
     """Train on a file and write the model."""
     from abc_plugins.callbacks import checkpoint, log_evaluation, progress_bar
     from abc_plugins.classifier import ABCBoostClassifier
-    from abc_plugins.core.runtime.checks import check_integer
     from abc_plugins.data.categories import check_categorical_features
 
-    check_output(options.out, options.force)
+    check_output(options.out, options.force, options.data, options.eval_data, options.checkpoint)
     parameters = {name: getattr(options, name) for name in _model_parameters()}
     ABCBoostClassifier(**parameters)._check_all_parameters()
     callbacks = [] if options.quiet else [progress_bar()]
     if options.verbose is not None:
-        callbacks = [log_evaluation(check_integer("verbose", options.verbose, minimum=1), file=sys.stderr)]
+        callbacks = [log_evaluation(check_integer("--verbose", options.verbose, minimum=1), file=sys.stderr)]
     resume_from = None
     if options.checkpoint is not None:
-        callbacks.append(checkpoint(options.checkpoint, every_rounds=options.checkpoint_rounds))
+        every = check_integer("--checkpoint-rounds", options.checkpoint_rounds, minimum=1)
+        callbacks.append(checkpoint(options.checkpoint, every_rounds=every))
         resume_from = options.checkpoint if Path(options.checkpoint).exists() else None
     categorical = check_categorical_features(options.categorical_features)
     roles = {"target": options.target, "weight": options.weight, "categorical": categorical}
@@ -99,7 +101,7 @@ def run(options: argparse.Namespace) -> None:
     seconds = time.perf_counter() - start
     model.save_model(options.out)
     if options.checkpoint is not None:
-        Path(options.checkpoint).unlink()
+        Path(options.checkpoint).unlink(missing_ok=True)  # a short training writes none
     print(f"{options.out}: {_headline(model)}, fitted in {seconds:.1f} s")
     print(_validation(model, None if eval_set is None else eval_set[0]))
 
@@ -190,10 +192,15 @@ def _label_keys(class_weight: Any, labels: Any) -> Any:
     if not isinstance(class_weight, dict):
         return class_weight
     known = {str(label): label for label in dict.fromkeys(labels.tolist())}
-    unknown = sorted(set(class_weight) - set(known))
+    spelled = {cell: bool(truth) for cell, truth in TRUTH_VALUES.items()} if labels.dtype == np.bool_ else known
+    keys = {key: str(spelled.get(key, key)) for key in class_weight}  # "true" in the file is True
+    unknown = sorted(key for key, label in keys.items() if label not in known)
     if unknown:
-        raise ValueError(f"class_weight must have labels of the training data as keys; got {unknown[0]!r}.")
-    return {known[key]: weight for key, weight in class_weight.items()}
+        shown = ", ".join(map(repr, sorted(known)[:10])) + (", ..." if len(known) > 10 else "")
+        fail("class_weight", unknown[0], f"an object with labels of the training data as keys ({shown})")
+    if len(set(keys.values())) < len(keys):
+        fail("class_weight", class_weight, "an object that names every label once")
+    return {known[keys[key]]: weight for key, weight in class_weight.items()}
 
 
 def _headline(model: ABCBoostClassifier) -> str:

@@ -16,6 +16,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
+from abc_plugins.core.runtime.values import is_missing, is_missing_type
 
 Column: TypeAlias = "narwhals.Series[Any]"
 
@@ -25,7 +26,6 @@ ENCODE_FIRST = (
 )
 _AS_TEXT = (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal)
 _NUMBERS = (int, float, np.number, np.bool_, decimal.Decimal)
-_MISSING_TYPES = ("NAType", "NaTType")
 
 
 class Role(Enum):
@@ -91,16 +91,7 @@ def is_text(values: Iterable[Any]) -> bool:
     """Whether all values that are not missing are strings, and there is one."""
     kinds = set(map(type, values))
     others = [kind for kind in kinds if not issubclass(kind, str)]
-    return len(others) < len(kinds) and all(
-        kind in (type(None), float) or kind.__name__ in _MISSING_TYPES for kind in others
-    )
-
-
-def is_missing(value: Any) -> bool:
-    """Whether a Python value stands for a missing one."""
-    if value is None or type(value).__name__ in _MISSING_TYPES:
-        return True
-    return isinstance(value, float | np.floating) and bool(np.isnan(value))
+    return len(others) < len(kinds) and all(kind is float or is_missing_type(kind) for kind in others)
 
 
 def refuse_column(name: str, dtype: str, input_name: str) -> NoReturn:

@@ -1,6 +1,7 @@
 """CSV files: how they are written down, plain or compressed, and their cells as numbers, truth values or text.
 
-They are read by pyarrow if it is installed, else by the standard library, with the same rules.
+They are read by pyarrow if it is installed, else by the standard library, with the same rules. Blanks around cells and
+names do not count.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ import csv
 import gzip
 import io
 import lzma
+import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +34,12 @@ _OTHER_ARCHIVES = (".zip", ".7z", ".zst", ".tar", ".rar", ".xlsx", ".xls", ".ods
 _DELIMITERS = (",", ";", "\t", "|")
 _NAMED_DELIMITERS = {"\\t": "\t", "tab": "\t"}
 """A tab is hard to type in a shell."""
+
+BLANKS = " \t"
+
+_NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity|nan)", re.ASCII | re.IGNORECASE)
+_HEXADECIMAL = re.compile(r"0x[0-9a-f]{1,15}", re.ASCII | re.IGNORECASE)
+"""What a number looks like: float() would take 1_0 and the digits of other scripts as well."""
 
 _MOSTLY = 0.9
 """A column of text in which this share of the cells are numbers was meant to be numbers."""
@@ -59,10 +68,15 @@ class CsvFormat:
     missing: tuple[str, ...] = ()
     decimal: str = "."
 
-    @property
+    @cached_property
     def all_missing(self) -> tuple[str, ...]:
         """All cells that are missing values."""
-        return (*MISSING, *self.missing)
+        return (*MISSING, *(cell.strip(BLANKS) for cell in self.missing))
+
+    @property
+    def has_missing_numbers(self) -> bool:
+        """Whether a cell that is a number is a missing value."""
+        return any(is_number(cell, self) for cell in set(self.all_missing) - set(MISSING))
 
     def delimiter_of(self, path: Path) -> str:
         """The delimiter of a file; refuses what cannot be one, or is the decimal point, too."""
@@ -115,6 +129,11 @@ def check_delimiter(path: Path, head: str, form: CsvFormat) -> None:
         )
 
 
+def column_names(path: Path, form: CsvFormat, wanted: Sequence[str]) -> list[str]:
+    """Names of the columns without blanks around them, but for those that are wanted with blanks."""
+    return [name if name in wanted else name.strip(BLANKS) for name in next(read_rows(path, form))]
+
+
 def wrong_encoding(path: Path, encoding: str, detail: object) -> ValueError:
     """Make the error for bytes that are no text."""
     return ValueError(f"{path} is not text in the encoding {encoding} ({detail}); set the encoding, e.g. latin-1.")
@@ -125,7 +144,34 @@ def wrong_encoding(path: Path, encoding: str, detail: object) -> ValueError:
 
 def to_number(cell: str, form: CsvFormat) -> float:
     """A cell as a number; NaN if it is missing."""
-    return np.nan if cell in form.all_missing else float(cell if form.decimal == "." else _with_point(cell, form))
+    return np.nan if cell in form.all_missing else _number(cell, form)
+
+
+def to_integer(cell: str) -> int:
+    """A cell as a whole number; one with a plus is none, as for pyarrow."""
+    if _HEXADECIMAL.fullmatch(cell):
+        return int(cell, 16)
+    if not _NUMBER.fullmatch(cell) or cell.startswith("+"):
+        raise ValueError(f"{cell!r} is no whole number")
+    return int(cell)
+
+
+def is_number(cell: str, form: CsvFormat) -> bool:
+    """Whether a cell is a number; a missing one is if it looks like one."""
+    try:
+        _number(cell, form)
+    except ValueError:
+        return False
+    return True
+
+
+def _number(cell: str, form: CsvFormat) -> float:
+    if _HEXADECIMAL.fullmatch(cell):
+        return float(int(cell, 16))
+    plain = cell if form.decimal == "." else _with_point(cell, form)
+    if not _NUMBER.fullmatch(plain):
+        raise ValueError(f"{cell!r} is no number")
+    return float(plain)
 
 
 def _with_point(cell: str, form: CsvFormat) -> str:
@@ -156,7 +202,7 @@ def check_cells(
     other cell at all.
     """
     counts = Counter(cell for cell in cells if cell is not None and cell not in form.all_missing)
-    bad = {cell for cell in counts if not _is_number(cell, form)}
+    bad = {cell for cell in counts if not is_number(cell, form)}
     total, n_bad = sum(counts.values()), sum(counts[cell] for cell in bad)
     if not bad or (n_bad > (1 - _MOSTLY) * total and not known):
         _warn_of_marker(bad, counts, name, path)
@@ -188,14 +234,6 @@ def _warn_of_marker(bad: set[str], counts: Counter[str], name: str, path: Path) 
         )
 
 
-def _is_number(cell: str, form: CsvFormat) -> bool:
-    try:
-        to_number(cell, form)
-    except ValueError:
-        return False
-    return True
-
-
 # ------------------------------------------------------------------------------------------------ standard library
 
 
@@ -224,11 +262,33 @@ def read_rows(path: Path, form: CsvFormat) -> Iterator[list[str]]:
 # ------------------------------------------------------------------------------------------------ pyarrow
 
 
-def read_arrow(path: Path, form: CsvFormat, text: Sequence[str]) -> Any:
+def read_arrow(path: Path, form: CsvFormat, names: Sequence[str], text: Sequence[str], target: str | None) -> Any:
     """Read a whole file into an Arrow table; columns in `text` are text whatever they look like."""
+    import pyarrow as pa
+
+    table = _read_arrow(path, form, names, text)
+    numeric = [f.name for f in table.schema if _is_number_type(f.type) and f.name != target]
+    if form.has_missing_numbers and numeric:  # pyarrow would not see them between blanks
+        again = _read_arrow(path, form, names, [*text, *numeric])
+        for name in numeric:
+            table = table.set_column(names.index(name), name, again.column(name))
+    strings = [f.name for f in table.schema if f.type == pa.string()]
+    # Labels are text as soon as pyarrow takes one for text.
+    return with_numbers(table, form, [*text, target], strings)
+
+
+def _is_number_type(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _read_arrow(path: Path, form: CsvFormat, names: Sequence[str], text: Sequence[str]) -> Any:
+    """A table of what pyarrow takes the columns for, except those in `text`."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
+    named = dict(zip(next(read_rows(path, form)), names, strict=True))
     with _arrow_errors(path, form), open_bytes(path) as file:
         table = arrow_csv.read_csv(
             file,
@@ -238,10 +298,11 @@ def read_arrow(path: Path, form: CsvFormat, text: Sequence[str]) -> Any:
                 null_values=list(form.all_missing),
                 true_values=[cell for cell, truth in TRUTH_VALUES.items() if truth],
                 false_values=[cell for cell, truth in TRUTH_VALUES.items() if not truth],
-                column_types=dict.fromkeys(text, pa.string()),
+                column_types={raw: pa.string() for raw, name in named.items() if name in text},
                 decimal_point=form.decimal,
             ),
         )
+        table = table.rename_columns(list(names))
         kinds = dict(zip(table.column_names, table.schema.types, strict=True))
     binary = [name for name, kind in kinds.items() if kind == pa.binary()]
     if binary:
@@ -249,48 +310,57 @@ def read_arrow(path: Path, form: CsvFormat, text: Sequence[str]) -> Any:
     return table
 
 
-def iterate_arrow(path: Path, form: CsvFormat, names: Sequence[str], block_bytes: int) -> Iterator[Any]:
-    """Read some columns as text, a block of bytes at a time."""
+def iterate_arrow(
+    path: Path, form: CsvFormat, names: Sequence[str], wanted: Sequence[str], block_bytes: int
+) -> Iterator[Any]:
+    """Read some of the columns as text, a block of bytes at a time."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
+    named = dict(zip(names, next(read_rows(path, form)), strict=True))
+    raw = [named[name] for name in wanted]
     with _arrow_errors(path, form), open_bytes(path) as file:
         batches = arrow_csv.open_csv(
             file,
             read_options=arrow_csv.ReadOptions(encoding=form.encoding, block_size=block_bytes, use_threads=False),
             parse_options=_parse_options(path, form),
-            convert_options=arrow_csv.ConvertOptions(
-                include_columns=list(names), column_types=dict.fromkeys(names, pa.string())
-            ),
+            convert_options=arrow_csv.ConvertOptions(include_columns=raw, column_types=dict.fromkeys(raw, pa.string())),
         )
         for batch in batches:
             if batch.num_rows:
-                yield pa.Table.from_batches([batch])
+                yield pa.Table.from_batches([batch]).rename_columns(list(wanted))
 
 
-def with_numbers(cells: Any, form: CsvFormat, text: Sequence[str]) -> Any:
-    """Columns of text as numbers, where all their cells are numbers, truth values or missing."""
+def with_numbers(cells: Any, form: CsvFormat, text: Sequence[str | None], names: Sequence[str]) -> Any:
+    """Columns of text without blanks, as numbers where all cells are numbers, truth values or missing."""
+    from pyarrow import compute
+
+    for name in names:
+        column = compute.utf8_trim(cells.column(name), BLANKS)
+        numbers = None if name in text else _numbers(column, form)
+        cells = cells.set_column(cells.column_names.index(name), name, column if numbers is None else numbers)
+    return cells
+
+
+def _numbers(column: Any, form: CsvFormat) -> Any:
+    """A column of text as numbers or truth values; None if it is neither."""
     import pyarrow as pa
     from pyarrow import compute
 
-    missing, null = pa.array(form.all_missing), pa.scalar(None, pa.string())
-    for index, name in enumerate(cells.column_names):
-        if name in text:
-            continue
-        column = cells.column(index)
-        column = compute.if_else(compute.is_in(column, missing), null, column)
-        point = column if form.decimal == "." else compute.replace_substring(column, form.decimal, ".")
-        is_truth = compute.all(compute.is_in(column.drop_null(), pa.array(list(TRUTH_VALUES)))).as_py()
+    column = compute.if_else(compute.is_in(column, pa.array(form.all_missing)), pa.scalar(None, pa.string()), column)
+    for kind in (pa.int64(), pa.float64()) if form.decimal == "." else ():  # the fast way, without odd spellings
         try:
-            if is_truth and column.null_count < len(column):
-                truths = compute.is_in(column, pa.array([cell for cell, truth in TRUTH_VALUES.items() if truth]))
-                numbers = compute.if_else(column.is_valid(), truths.cast(pa.float64()), pa.scalar(None, pa.float64()))
-            else:
-                numbers = point.cast(pa.float64())
+            return column.cast(kind)
         except pa.ArrowInvalid:
             continue
-        cells = cells.set_column(index, name, numbers)
-    return cells
+    coded = column.dictionary_encode().unify_dictionaries().chunks
+    distinct = coded[0].dictionary.to_pylist() if coded else []
+    for convert, dtype in ((to_number, np.float64), (to_truth, np.bool_)):
+        found = parse(distinct, partial(convert, form=form), dtype)
+        if found is not None:
+            numbers = pa.array(found)
+            return pa.chunked_array([numbers.take(chunk.indices) for chunk in coded], numbers.type)
+    return None
 
 
 def _parse_options(path: Path, form: CsvFormat) -> Any:

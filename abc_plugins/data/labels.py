@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.utils.validation import column_or_1d
 
 from abc_plugins.core.runtime.arrays import AnyArray, Integers
-from abc_plugins.data.columns import is_missing, warn_caller
+from abc_plugins.core.runtime.values import is_missing
+from abc_plugins.data.columns import warn_caller
 from abc_plugins.data.tables import series_values
 
 _COUNTED_LABELS = 2**16

@@ -28,6 +28,16 @@ def check_column(path: Path, names: Sequence[str], name: str | None, role: str) 
         raise ValueError(f"{role} {name!r} is not a column of {path}; its columns are {shown}.{hint}")
 
 
+def check_roles(path: Path, drop: Sequence[str], **roles: Sequence[str]) -> None:
+    """Refuse a column that is to be left out and has a role all the same, or has two roles."""
+    seen: dict[str, str] = {}
+    for role, names in {**roles, "drop": drop}.items():
+        for name in dict.fromkeys(names):
+            if name in seen:
+                raise ValueError(f"{seen[name]} and {role} must name different columns of {path}; both name {name!r}.")
+            seen[name] = role
+
+
 def check_features(path: Path, names: Sequence[str], columns: Sequence[str]) -> None:
     """Refuse a file without features, or without some of those that are wanted."""
     lacking = [name for name in columns if name not in names]

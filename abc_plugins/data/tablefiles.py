@@ -19,20 +19,30 @@ import numpy as np
 from abc_plugins.core.runtime.arrays import AnyArray
 from abc_plugins.data.columns import levels_of_values, refuse_column
 from abc_plugins.data.csvfiles import (
+    BLANKS,
     TRUTH_VALUES,
     CsvFormat,
     check_cells,
     check_delimiter,
     check_text,
+    column_names,
     iterate_arrow,
     parse,
     read_arrow,
     read_rows,
+    to_integer,
     to_number,
     to_truth,
     with_numbers,
 )
-from abc_plugins.data.tablechecks import EXACT_INTEGERS, check_column, check_features, check_integers, check_names
+from abc_plugins.data.tablechecks import (
+    EXACT_INTEGERS,
+    check_column,
+    check_features,
+    check_integers,
+    check_names,
+    check_roles,
+)
 from abc_plugins.data.tables import Features, read_features
 from abc_plugins.data.tablewriting import PARQUET_SUFFIXES, require_pyarrow
 
@@ -92,11 +102,14 @@ def read_table(
         Take columns of dates and times as text; otherwise pyarrow's are refused.
     """
     path = Path(path)
-    reader = _open(path, form or CsvFormat(), text)
+    given = {role: [name] for role, name in (("target", target), ("weight", weight)) if name is not None}
+    wanted = [*(columns or ()), *drop, *text, *_listed(categorical), *(name for (name,) in given.values())]
+    reader = _open(path, form or CsvFormat(), wanted, text, target)
     if dates_as_text:
         reader.make_dates_text()
     for role, name in [("target", target), ("weight", weight), *(("drop", name) for name in drop)]:
         check_column(path, reader.names, name, role)
+    check_roles(path, drop, **given, features=columns or ())
     others = [name for name in reader.names if name not in {target, weight, *drop}]
     check_features(path, reader.names, others if columns is None else columns)
     features = reader.features(others if columns is None else list(columns), categorical, columns is not None)
@@ -123,16 +136,17 @@ def read_batches(
     keep : sequence of str
     """
     path, form = Path(path), form or CsvFormat()
-    names, tables = _batches(path, form, text)
+    names, tables = _batches(path, form, [*(columns or ()), *drop, *keep, *_listed(categorical)], text)
     for role, name in [*(("drop", name) for name in drop), *(("id", name) for name in keep)]:
         check_column(path, names, name, role)
+    check_roles(path, drop, features=columns or ())
     wanted = [name for name in names if name not in {*drop, *keep}] if columns is None else list(columns)
     check_features(path, names, wanted)
-    rows = 0
+    is_empty = True
     for table in tables(list(dict.fromkeys([*wanted, *keep]))):
-        rows += 1
+        is_empty = False
         yield table.features(wanted, categorical, columns is not None), {name: table.values(name) for name in keep}
-    if rows == 0:
+    if is_empty:
         raise ValueError(f"{path} has no rows.")
 
 
@@ -188,19 +202,25 @@ class _TableFile:
         raise NotImplementedError
 
 
-def _open(path: Path, form: CsvFormat, text: Sequence[str]) -> _TableFile:
+def _listed(categorical: Any) -> list[str]:
+    """Names of columns in a list of categorical features."""
+    return [one for one in categorical if isinstance(one, str)] if isinstance(categorical, list) else []
+
+
+def _open(path: Path, form: CsvFormat, wanted: Sequence[str], text: Sequence[str], target: str | None) -> _TableFile:
     if path.suffix.lower() in PARQUET_SUFFIXES:
         require_pyarrow(path)
         return _ArrowTable(path, _without_index(_open_parquet(path).read()))
     check_delimiter(path, check_text(path, form), form)
+    names = column_names(path, form, wanted)
+    check_names(path, names)
     if find_spec("pyarrow") is not None:
-        return _ArrowTable(path, read_arrow(path, form, text), form, text)
-    rows = list(read_rows(path, form))
-    return _TextTable(path, rows[0], rows[1:], form, text)
+        return _ArrowTable(path, read_arrow(path, form, names, text, target), form, text)
+    return _TextTable(path, names, list(read_rows(path, form))[1:], form, text)
 
 
 def _batches(
-    path: Path, form: CsvFormat, text: Sequence[str]
+    path: Path, form: CsvFormat, wanted: Sequence[str], text: Sequence[str]
 ) -> tuple[list[str], Callable[[list[str]], Iterator[_TableFile]]]:
     """Names of the columns, and a function that reads some of them, some rows at a time."""
     if path.suffix.lower() in PARQUET_SUFFIXES:
@@ -217,23 +237,22 @@ def _batches(
 
         return _without_index(file.schema_arrow.empty_table()).column_names, read_parquet
     check_delimiter(path, check_text(path, form), form)
-    names = next(read_rows(path, form))
+    names = column_names(path, form, wanted)
     check_names(path, names)
     if find_spec("pyarrow") is None:
-        return names, lambda _names: _text_batches(path, form, text)
+        return names, lambda _wanted: _text_batches(path, form, names, text)
 
     def read_csv(wanted: list[str]) -> Iterator[_TableFile]:
         first_row = 1
-        for cells in iterate_arrow(path, form, wanted, _BATCH_BYTES):
-            yield _ArrowTable(path, with_numbers(cells, form, text), form, text, cells, first_row)
+        for cells in iterate_arrow(path, form, names, wanted, _BATCH_BYTES):
+            yield _ArrowTable(path, with_numbers(cells, form, text, wanted), form, text, cells, first_row)
             first_row += cells.num_rows
 
     return names, read_csv
 
 
-def _text_batches(path: Path, form: CsvFormat, text: Sequence[str]) -> Iterator[_TableFile]:
-    rows = read_rows(path, form)
-    names = next(rows)
+def _text_batches(path: Path, form: CsvFormat, names: list[str], text: Sequence[str]) -> Iterator[_TableFile]:
+    rows = islice(read_rows(path, form), 1, None)
     first_row = 1
     while batch := list(islice(rows, _BATCH_ROWS)):
         yield _TextTable(path, names, batch, form, text, first_row)
@@ -377,7 +396,7 @@ class _TextTable(_TableFile):
 
     def _column(self, name: str, is_category: bool, may_be_text: bool, known: bool) -> AnyArray | list[str | None]:
         """Numbers if all cells are, else text."""
-        cells = self.columns[name]
+        cells = self._cells(name)
         for convert in () if name in self.text else (to_number, to_truth):
             numbers = parse(cells, partial(convert, form=self.form), np.float64)
             if numbers is not None:
@@ -391,9 +410,9 @@ class _TextTable(_TableFile):
         return [None if cell in self.form.all_missing else cell for cell in cells]
 
     def labels(self, name: str) -> AnyArray:
-        cells = self.columns[name]
+        cells = self._cells(name)
         number = partial(to_number, form=self.form)
-        for convert, dtype in ((int, np.int64), (TRUTH_VALUES.__getitem__, np.bool_), (number, np.float64)):
+        for convert, dtype in ((to_integer, np.int64), (TRUTH_VALUES.__getitem__, np.bool_), (number, np.float64)):
             labels = parse(cells, convert, dtype)
             if labels is not None and not (labels.dtype.kind == "f" and np.isnan(labels).any()):
                 return labels
@@ -402,9 +421,12 @@ class _TextTable(_TableFile):
     def values(self, name: str) -> list[Any]:
         return list(self.columns[name])
 
+    def _cells(self, name: str) -> list[str]:
+        return [cell.strip(BLANKS) for cell in self.columns[name]]
+
 
 def _whole(cell: str) -> int | None:
     try:
-        return int(cell)
+        return to_integer(cell)
     except ValueError:
         return None

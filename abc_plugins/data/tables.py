@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_array
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.core.runtime.sparse_table import SparseTable, Table
+from abc_plugins.core.runtime.values import clip_infinity
 from abc_plugins.data.categories import FROM_DTYPE, Categories, categorical_mask
 from abc_plugins.data.columns import (
     ENCODE_FIRST,
@@ -36,7 +37,6 @@ from abc_plugins.data.sparse import infinite_column, read_categories, read_matri
 
 Levels: TypeAlias = "list[AnyArray | None] | None"
 
-_LARGEST = float(np.finfo(np.float64).max)
 _MAX_LISTED = 5
 """Names listed in an error message before the rest is left out."""
 
@@ -334,13 +334,13 @@ def _check_not_empty(n_samples: int, n_features: int, input_name: str) -> None:
 
 
 def _without_infinity(values: Table) -> Table:
-    """The largest numbers in place of infinite ones, which no threshold between values could be told apart from."""
+    """The values, without a copy if none of them is infinite."""
     if isinstance(values, SparseTable):
         if infinite_column(values) is None:
             return values
         matrix = values.matrix.astype(np.float64)
-        matrix.data = np.clip(matrix.data, -_LARGEST, _LARGEST)
-        return SparseTable(matrix, np.clip(values.fill, -_LARGEST, _LARGEST))
+        matrix.data = clip_infinity(matrix.data)
+        return SparseTable(matrix, clip_infinity(values.fill))
     with np.errstate(over="ignore", invalid="ignore"):
         if values.dtype.kind != "f" or np.isfinite(values.sum(dtype=np.float64)):
             return values  # no value that is not finite can be lost in a sum
@@ -349,7 +349,7 @@ def _without_infinity(values: Table) -> Table:
         return values
     if not np.isinf(values).any():  # all are missing
         return values
-    return np.clip(values.astype(np.float64), -_LARGEST, _LARGEST)
+    return clip_infinity(values)
 
 
 def _check_n_features(found: int, fitted: int, input_name: str, owner: str) -> None:

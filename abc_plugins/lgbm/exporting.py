@@ -21,6 +21,7 @@ from abc_plugins.core.model.export_terms import (
     first_rounds,
     labels_of,
     node_means,
+    safe_names,
     with_missing_right,
 )
 from abc_plugins.core.options import Past
@@ -211,6 +212,8 @@ def export(
     one class each: a tree is written once for every class that it changes, twice for a tree with a base class, K times
     for one along a direction. LightGBM's own feature importances count all of them.
 
+    In names of features `_` takes the place of what is no letter, digit or `_`.
+
     Categories are given by number; of a model that was fitted on a table, with all of their levels known, also as
     columns of pandas categories. A line `abc_classes:` of the text model has the labels as JSON, until LightGBM writes
     it again; a fitted `LGBMClassifier` that predicts them is made by `export_classifier`.
@@ -240,7 +243,7 @@ def export(
     ensemble = ensemble_of(model)
     rounds = first_rounds(model, n_rounds)
     written = [[list(_native_trees(tree)) for tree in trees] for trees in rounds]
-    names = [re.sub(r"\W", "_", str(name)) for name in getattr(model, "feature_names_in_", ())]
+    names = safe_names(model, r"\W")
     frame = ModelFrame(
         feature_names=" ".join(names or [f"Column_{j}" for j in range(ensemble.n_features)]),
         feature_infos=" ".join(["[-inf:inf]"] * ensemble.n_features),

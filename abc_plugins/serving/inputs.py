@@ -10,13 +10,13 @@ import numpy as np
 
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.checks import fail
+from abc_plugins.core.runtime.values import clip_infinity, is_missing
 from abc_plugins.data.categories import Categories
 
 ALLOWED = (
     "an array of shape (n_samples, n_features), a table or dict of columns by feature name, or a list of dicts of "
     "values by name"
 )
-_LARGEST = float(np.finfo(np.float64).max)
 
 
 def read_rows(X: Any, names: Sequence[str] | None, categories: Categories) -> AnyArray:
@@ -113,11 +113,11 @@ def _as_matrix(X: Any, n_features: int) -> AnyArray:
 
 
 def _numbers(column: Any, name: str) -> Floats:
-    """A column of numbers; None is missing."""
+    """A column of numbers; None, NaN and `pd.NA` are missing."""
     array = np.asarray(column)
     if array.dtype.kind in "biuf" and array.ndim == 1:
         return array.astype(np.float64)
-    numbers = [np.nan if value is None else value for value in _items(column, name)]
+    numbers = [np.nan if is_missing(value) else value for value in _items(column, name)]
     for value in numbers:
         if not isinstance(value, int | float | np.number | np.bool_):
             fail(f"X[{name}]", value, "numbers and missing values (None or NaN) only", TypeError)
@@ -132,11 +132,11 @@ def _as_floats(numbers: list[Any], name: str) -> Floats:
 
 
 def _levels(column: Any, name: str) -> tuple[Floats, AnyArray]:
-    """Index of each value among the distinct ones, and these; None and NaN are missing."""
-    items = _items(column, name)
+    """Index of each value among the distinct ones, and these; None, NaN and `pd.NA` are missing."""
+    items = [item.item() if isinstance(item, np.generic) else item for item in _items(column, name)]
     places: dict[Any, float] = {}
     try:
-        indices = [np.nan if _is_missing(item) else places.setdefault(item, float(len(places))) for item in items]
+        indices = [np.nan if is_missing(item) else places.setdefault(item, float(len(places))) for item in items]
     except TypeError:
         fail(
             f"X[{name}]", next(item for item in items if not _is_plain(item)), "strings, numbers or booleans", TypeError
@@ -160,10 +160,6 @@ def _items(column: Any, name: str) -> list[Any]:
     return list(column.tolist() if array is not None else column)
 
 
-def _is_missing(item: Any) -> bool:
-    return item is None or (isinstance(item, float) and item != item)
-
-
 def _is_plain(item: Any) -> bool:
     return isinstance(item, str | bool | int | float | np.number | np.bool_)
 
@@ -173,7 +169,7 @@ def _checked(values: AnyArray) -> AnyArray:
     if values.shape[0] == 0:
         fail("X", "0 rows", "at least one row")
     if np.isinf(values).any():
-        return np.clip(values.astype(np.float64), -_LARGEST, _LARGEST)
+        return clip_infinity(values)
     return values
 
 

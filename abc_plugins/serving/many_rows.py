@@ -19,15 +19,16 @@ class ManyRows:
         Checked by `validation`.
     start_scores : array of shape (n_classes,)
         Scores before the first tree.
-    workers : Workers
+    n_threads : int
     """
 
-    def __init__(self, trees: FlatTrees, start_scores: Floats, workers: Workers) -> None:
-        self._trees, self._start_scores, self._workers = trees, start_scores, workers
+    def __init__(self, trees: FlatTrees, start_scores: Floats, n_threads: int) -> None:
+        self._trees, self._start_scores, self._n_threads = trees, start_scores, n_threads
         self._plan = plan_rounds(trees, 0, trees.n_rounds)
 
     def raw_scores(self, X: AnyArray) -> Floats:
         """Sum the trees, as `FewRows.raw_scores` does."""
         scores = np.tile(self._start_scores, (X.shape[0], 1))
-        add_tree_scores(X, self._trees, 0, self._trees.n_rounds, scores, self._workers, self._plan)
+        with Workers(self._n_threads) as workers:  # not kept: a forked process would wait for threads that it lacks
+            add_tree_scores(X, self._trees, 0, self._trees.n_rounds, scores, workers, self._plan)
         return scores

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from abc_plugins.core.model.file import ModelFormatError, load
+from abc_plugins.core.model.file import ModelFormatError, load, not_valid
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
 from abc_plugins.core.runtime.checks import check_path, fail
-from abc_plugins.core.runtime.parallel import Workers, check_n_jobs, resolve_n_jobs
+from abc_plugins.core.runtime.parallel import check_n_jobs, resolve_n_jobs
+from abc_plugins.core.runtime.values import softmax
 from abc_plugins.data.stored import best_iteration, check_kind, start_scores, stored_categories
 from abc_plugins.serving.few_rows import FewRows
 from abc_plugins.serving.inputs import read_rows
@@ -60,12 +61,12 @@ class Predictor:
             check_kind(header)
             used = trees.first_rounds(best_iteration(header, trees.n_rounds))
         except ModelFormatError as error:
-            raise ModelFormatError(f"{os.fspath(path)} is not a valid model file: {error}") from error
+            raise not_valid(path, error) from error
         self.classes_: AnyArray = header["classes"]
         self.feature_names: list[str] | None = header.get("feature_names")
         self.n_features = int(header["n_features"])
         self._categories = stored_categories(header)
-        self._trees, self._start_scores, self._workers = used, start_scores(header), Workers(n_threads)
+        self._trees, self._start_scores, self._n_threads = used, start_scores(header), n_threads
         self._few_rows = FewRows(used, self.n_features, self._start_scores)
 
     def predict_proba(self, X: Any) -> Floats:
@@ -75,16 +76,14 @@ class Predictor:
         ----------
         X : array of shape (n_samples, n_features), table or dict of columns, or list of dicts
             An array; or columns by feature name, each a sequence or array, or those of a pandas, polars or Arrow table;
-            or rows, each a dict of values by feature name, as JSON has them. None and NaN are missing values. Names
-            that the model does not know are left out.
+            or rows, each a dict of values by feature name, as JSON has them. None, NaN and `pd.NA` are missing values.
+            Names that the model does not know are left out.
 
         Returns
         -------
         probabilities : array of shape (n_samples, n_classes)
         """
-        scores = self._raw_scores(X)
-        exponentials = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return np.asarray(exponentials / exponentials.sum(axis=1, keepdims=True))
+        return softmax(self._raw_scores(X))
 
     def predict(self, X: Any) -> AnyArray:
         """Predict the label of every sample, array of shape (n_samples,); X as for `predict_proba`."""
@@ -100,7 +99,7 @@ class Predictor:
     def _many_rows(self) -> ManyRows:
         from abc_plugins.serving.many_rows import ManyRows  # with Numba, which few rows do without
 
-        return ManyRows(self._trees, self._start_scores, self._workers)
+        return ManyRows(self._trees, self._start_scores, self._n_threads)
 
     def _raw_scores(self, X: Any) -> Floats:
         rows = read_rows(X, self.feature_names, self._categories)

@@ -18,6 +18,7 @@ from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.runtime.sparse_table import SparseTable, Table
+from abc_plugins.core.runtime.values import softmax
 from abc_plugins.training.metrics import ALIASES, find_metric, metric_names
 
 _LOG_LOSS = "logloss"
@@ -114,12 +115,6 @@ class EvalSet:
         if self._rows is None:
             return float(mean_loss(self.scores, self.codes, self.weights))
         return self._rows.loss() / self._total_weight
-
-
-def softmax(scores: Floats) -> Floats:
-    """Probabilities of scores of shape (n_samples, n_classes)."""
-    exponentials = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(exponentials / exponentials.sum(axis=1, keepdims=True))
 
 
 class Metrics:

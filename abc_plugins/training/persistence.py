@@ -12,7 +12,7 @@ import numpy as np
 
 from abc_plugins.core.model.checkpoint import is_checkpoint, load_checkpoint
 from abc_plugins.core.model.ensemble import TreeEnsemble
-from abc_plugins.core.model.file import ModelFormatError, load, save
+from abc_plugins.core.model.file import ModelFormatError, load, not_valid, save
 from abc_plugins.core.runtime.arrays import AnyArray
 from abc_plugins.core.settings import check_interactions
 from abc_plugins.data.categories import Categories, check_categorical_features
@@ -91,12 +91,12 @@ def load_classifier(cls: type[ABCBoostClassifier], path: str | os.PathLike[str])
     try:
         check_classifier_header(header, trees.round_start.size - 1, set(cls().get_params()))
     except ModelFormatError as error:
-        raise ModelFormatError(f"{os.fspath(path)} is not a valid model file: {error}") from error
+        raise not_valid(path, error) from error
     classifier = cls(**current_params(header["params"]))
     try:
         classifier._check_all_parameters()
     except (TypeError, ValueError) as error:
-        raise ModelFormatError(f"{os.fspath(path)} is not a valid model file: {error}") from error
+        raise not_valid(path, error) from error
     run = TrainingRun(
         model=TreeEnsemble.from_flat(header["classes"].size, header["n_features"], trees, start_scores(header)),
         base_classes=header["base_classes"],

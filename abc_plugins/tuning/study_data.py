@@ -11,8 +11,8 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.checks import fail
+from abc_plugins.core.runtime.values import is_missing
 from abc_plugins.data.categories import FROM_DTYPE
-from abc_plugins.data.columns import is_missing
 from abc_plugins.data.labels import encode_labels, read_labels
 from abc_plugins.data.tables import Features, read_features, read_weights
 from abc_plugins.tuning.engines.base import FoldData, Samples, TunedEngine

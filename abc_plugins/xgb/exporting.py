@@ -28,6 +28,7 @@ from abc_plugins.core.model.export_terms import (
     ensemble_of,
     first_rounds,
     node_means,
+    safe_names,
     with_missing_left,
 )
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
@@ -40,6 +41,7 @@ from abc_plugins.xgb.vectors import empty_booster, has_vector_leaves, vector_mem
 from abc_plugins.xgb.xgboost_grower import read_model
 
 _NO_PARENT = 2147483647
+_REFUSED_IN_NAMES = r"[\[\]<]"
 FILE_ENDINGS = (".json", ".ubj")
 """XGBoost's formats go by the name of the file."""
 
@@ -50,7 +52,7 @@ def export(
     """Turn a native model into a stock XGBoost model.
 
     The model predicts the same probabilities in every XGBoost runtime, without abc_plugins. Rounds stay rounds.
-    Categories are given by number.
+    Categories are given by number. In names of features `_` takes the place of `[`, `]` and `<`, which XGBoost refuses.
 
     Parameters
     ----------
@@ -90,8 +92,8 @@ def export(
             "False for a model that splits on categories: XGBoost does not save them with vectors",
         )
     bases = bases_of(model, rounds)
-    names = [str(name) for name in getattr(model, "feature_names_in_", ())]
-    start = empty_booster(ensemble.n_classes, ensemble.n_features, names or None, vector_leaves=vector_leaves)
+    names = safe_names(model, _REFUSED_IN_NAMES)
+    start = empty_booster(ensemble.n_classes, ensemble.n_features, names, vector_leaves=vector_leaves)
     attributes = {"base_classes": json.dumps(bases)}
     if hasattr(model, "classes_"):
         attributes["classes"] = json.dumps(model.classes_.tolist())

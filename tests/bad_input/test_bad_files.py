@@ -42,10 +42,10 @@ BYTES: dict[str, tuple[bytes, list[str], str]] = {
         [*FIT_COMMAND, "--eval-data", "{folder}/nothing.csv"],
         "nothing.csv: No such file",
     ),
-    "output exists": (
+    "output over the data": (
         b"a,y\n1,u\n2,v\n",
-        ["fit", "{csv}", "--target", "y", "--out", "{csv}"],
-        r"data\.csv exists; use --force to replace it",
+        ["fit", "{csv}", "--target", "y", "--out", "{csv}", "--force"],
+        r"--out must be another file than those that are read; got .*data\.csv",
     ),
     "output in no folder": (
         b"a,y\n1,u\n2,v\n",

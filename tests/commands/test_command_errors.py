@@ -53,11 +53,41 @@ ERRORS = {
     ),
     "no folder": (["fit", "{train}", "--target", "species", "--out", "{folder}/no/m.abc"], 1, "does not exist."),
     "a folder": (["fit", "{train}", "--target", "species", "--out", "{folder}"], 1, "is a folder; name a file in it."),
-    "existing output": (["fit", "{train}", "--target", "species", "--out", "{train}"], 1, "use --force to replace it."),
+    "existing output": (["fit", "{train}", "--target", "species", "--out", "{test}"], 1, "use --force to replace it."),
+    "output over the data": (
+        ["fit", "{train}", "--target", "species", "--out", "{train}", "--force"],
+        1,
+        "--out must be another file than those that are read",
+    ),
+    "output over the evaluation data": (
+        ["fit", "{train}", "--target", "species", "--eval-data", "{test}", "--out", "{test}", "--force"],
+        1,
+        "--out must be another file than those that are read",
+    ),
+    "output is the checkpoint": (
+        ["fit", "{train}", "--target", "species", "--checkpoint", "{folder}/m.abc", "--out", "{folder}/m.abc"],
+        1,
+        "--out must be another file than those that are read",
+    ),
+    "checkpoint rounds": (
+        ["fit", "{train}", "--target", "species", "--checkpoint", "c", "--checkpoint-rounds", "0", "--out", "m"],
+        1,
+        "--checkpoint-rounds must be a whole number of at least 1; got 0.",
+    ),
+    "target is weight": (
+        ["fit", "{train}", "--target", "weight", "--weight", "weight", "--out", "{folder}/m.abc"],
+        1,
+        "both name 'weight'.",
+    ),
+    "target is dropped": (
+        ["fit", "{train}", "--target", "species", "--drop", "id", "species", "--out", "{folder}/m.abc"],
+        1,
+        "both name 'species'.",
+    ),
     "verbose": (
         ["fit", "{train}", "--target", "species", "--out", "{folder}/m.abc", "--verbose", "0"],
         1,
-        "verbose must be a whole number of at least 1; got 0.",
+        "--verbose must be a whole number of at least 1; got 0.",
     ),
     "not a model": (["predict", "{train}", "{train}", "--out", "{folder}/o.csv"], 1, "is not a valid model file"),
     "inspect no model": (["inspect", "{train}"], 1, "is not a valid model file"),
@@ -90,7 +120,9 @@ ERRORS = {
 def test_errors_are_one_line(kind: str, files: Path, run: Callable[..., Outcome]) -> None:
     arguments, code, message = ERRORS[kind]
     before = sorted(path.name for path in files.iterdir())
-    outcome = run(*(argument.format(train=files / "train.csv", folder=files) for argument in arguments))
+    outcome = run(
+        *(argument.format(train=files / "train.csv", test=files / "test.csv", folder=files) for argument in arguments)
+    )
     assert outcome.code == code
     assert outcome.out == ""
     assert message in outcome.err.splitlines()[-1]
@@ -103,6 +135,13 @@ def test_missing_columns_at_predict(files: Path, model: Path, run: Callable[...,
     outcome = run("predict", model, files / "short.csv", "--out", files / "o.csv")
     assert outcome.code == 1
     assert outcome.err.endswith("short.csv lacks 2 columns that the model needs: pl, pw.\n")
+
+
+def test_columns_that_the_model_needs_cannot_be_dropped(files: Path, model: Path, run: Callable[..., Outcome]) -> None:
+    outcome = run("predict", model, files / "test.csv", "--drop", "id", "pl")
+    assert outcome.code == 1
+    assert outcome.err.startswith("abc-plugins: error: features and drop must name different columns of ")
+    assert outcome.err.endswith("both name 'pl'.\n")
 
 
 def test_debug_shows_the_traceback(files: Path, run: Callable[..., Outcome]) -> None:

@@ -128,7 +128,57 @@ def test_class_weights_of_labels_that_are_numbers(tmp_path: Path, run: Callable[
     assert run(*command, "--class-weight", '{"0": 1, "1": 3}').code == 0
     assert ABCBoostClassifier.load_model(tmp_path / "m.abc").class_weight == {0: 1, 1: 3}
     outcome = run(*command, "--class-weight", '{"0": 1, "2": 3}', "--force")
-    assert outcome.err == "abc-plugins: error: class_weight must have labels of the training data as keys; got '2'.\n"
+    assert outcome.err == (
+        "abc-plugins: error: class_weight must be an object with labels of the training data as keys ('0', '1'); "
+        "got '2'.\n"
+    )
+
+
+def test_class_weights_of_labels_that_are_truth_values(tmp_path: Path, run: Callable[..., Outcome]) -> None:
+    rows = "".join(f"{row},{'true' if row % 2 else 'false'}\n" for row in range(40))
+    (tmp_path / "d.csv").write_text(f"x,y\n{rows}")
+    command = ["fit", tmp_path / "d.csv", "--target", "y", "--out", tmp_path / "m.abc", "--n-estimators", 1, "--quiet"]
+    assert run(*command, "--class-weight", '{"true": 2, "False": 1}').code == 0
+    assert ABCBoostClassifier.load_model(tmp_path / "m.abc").class_weight == {True: 2, False: 1}
+    outcome = run(*command, "--force", "--class-weight", '{"yes": 2}')
+    assert (
+        "class_weight must be an object with labels of the training data as keys ('False', 'True'); got" in outcome.err
+    )
+    outcome = run(*command, "--force", "--class-weight", '{"true": 2, "True": 1}')
+    assert "class_weight must be an object that names every label once" in outcome.err
+
+
+def test_a_training_that_ends_before_its_first_checkpoint(files: Path, run: Callable[..., Outcome]) -> None:
+    outcome = run(
+        *["fit", files / "train.csv", "--target", "species", "--drop", "id", "weight", "--out", files / "m.abc"],
+        *["--eval-data", files / "test.csv", "--early-stopping-rounds", 1, "--learning-rate", 5, "--quiet"],
+        *["--checkpoint", files / "c", "--checkpoint-rounds", 1000],
+    )
+    assert (outcome.code, outcome.err) == (0, "")
+    assert (files / "m.abc").exists()
+    assert not (files / "c").exists()
+
+
+@pytest.mark.parametrize("with_pyarrow", [True, False])
+def test_blanks_after_commas(
+    with_pyarrow: bool, tmp_path: Path, run: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not with_pyarrow:
+        monkeypatch.setattr(tablefiles, "find_spec", lambda _: None)
+    rows = "".join(
+        f"{row}, {'NA ' if row % 3 else row}, {'red' if row % 2 else 'blue'} , {row % 2}\n" for row in range(40)
+    )
+    (tmp_path / "pad.csv").write_text(f"a, b, colour , y\n{rows}")
+    (tmp_path / "plain.csv").write_text(f"a, b, colour , y\n{rows}".replace(" ", ""))
+    for name, target in (("pad", " y"), ("plain", "y")):
+        fit = ["fit", tmp_path / f"{name}.csv", "--target", target, "--out", tmp_path / f"{name}.abc", *FAST]
+        assert run(*fit).code == 0
+        outcome = run("predict", tmp_path / f"{name}.abc", tmp_path / f"{name}.csv", "--out", tmp_path / f"{name}.out")
+        assert (outcome.code, outcome.err) == (0, "")
+    assert (tmp_path / "pad.out").read_bytes() == (tmp_path / "plain.out").read_bytes()
+    padded, plain = (ABCBoostClassifier.load_model(tmp_path / f"{name}.abc") for name in ("pad", "plain"))
+    assert padded.feature_names_in_.tolist() == plain.feature_names_in_.tolist() == ["a", "b", "colour"]
+    assert padded.categories_[2].tolist() == ["blue", "red"]
 
 
 def test_predict_takes_the_columns_of_the_model_by_name(files: Path, model: Path, run: Callable[..., Outcome]) -> None:

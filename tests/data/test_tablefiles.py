@@ -198,6 +198,65 @@ class TestCsv:
             list(read_batches(text, columns=["a"], categorical=[]))
         assert [features.array.shape for features, _ in read_batches(text, columns=["a"], categorical=["a"])]
 
+    def test_blanks_do_not_count(self, write: Any) -> None:
+        path = write("a, b ,c\t,d , y\n1, 2, -999 ,NaN , u\n 3,NA , 0x10, blue, v \n")
+        form = CsvFormat(missing=(" -999",))
+        data = read_table(path, target="y", form=form, categorical="from_dtype")
+        assert data.features.names == ["a", "b", "c", "d"]
+        np.testing.assert_array_equal(data.features.array, [[1, 2, np.nan, np.nan], [3, np.nan, 16, 0]])
+        assert data.labels is not None
+        assert data.labels.tolist() == ["u", "v"]
+        ((batch, kept),) = read_batches(path, columns=["a", " b ", "c"], keep=[" y"], form=form)
+        assert batch.names == ["a", " b ", "c"]
+        np.testing.assert_array_equal(batch.array, [[1, 2, np.nan], [3, np.nan, 16]])
+        assert kept == {" y": [" u", " v "]}  # as they are
+        assert read_table(path, columns=["a"], target=" y").labels is not None
+
+    @pytest.mark.parametrize("odd", ["1_0", "\u0661", "\u00a02", "1d5", "0x", "nan(1)x"])
+    def test_what_only_python_takes_for_a_number_is_a_bad_cell(self, odd: str, write: Any) -> None:
+        path = write("a,b\n" + "".join(f"{odd if k in (7, 20, 33) else k % 7},{k}\n" for k in range(60)))
+        with pytest.raises(ValueError, match=re.escape(f"has numbers in 57 rows, but {odd!r} in row 8 and others")):
+            read_table(path, categorical="from_dtype")
+        with pytest.raises(ValueError, match=re.escape(f"must have numbers, as in training; got {odd!r} in row 8")):
+            list(read_batches(path, columns=["a"], categorical=[]))
+
+    def test_spellings_of_numbers(self, write: Any) -> None:
+        cells = ["+1", "-.5", "2.", "1e3", "1E-3", "0x1F", "inf", "-Infinity", "nan", "1e400", "007"]
+        expected = [
+            1,
+            -0.5,
+            2,
+            1e3,
+            1e-3,
+            31,
+            np.finfo(float).max,
+            -np.finfo(float).max,
+            np.nan,
+            np.finfo(float).max,
+            7,
+        ]
+        path = write("a,b\n" + "".join(f"{cell},1\n" for cell in cells))
+        np.testing.assert_array_equal(read_table(path, categorical="from_dtype").features.array[:, 0], expected)
+        ((batch, _),) = read_batches(path, columns=["a"], categorical=[])
+        np.testing.assert_array_equal(batch.array[:, 0], expected)
+        commas = write("a;b\n1,5;1\n1.5;2\n")
+        with pytest.raises(ValueError, match=r"got '1\.5' in row 2"):
+            list(read_batches(commas, columns=["a"], categorical=[], form=CsvFormat(decimal=",")))
+
+    @pytest.mark.parametrize(
+        ("roles", "message"),
+        [
+            ({"target": "y", "weight": "y"}, "target and weight must name different columns of .*; both name 'y'"),
+            ({"target": "y", "drop": ["y"]}, "target and drop must .* both name 'y'"),
+            ({"weight": "a", "drop": ["b", "a"]}, "weight and drop must .* both name 'a'"),
+            ({"columns": ["a", "b"], "drop": ["b"]}, "features and drop must .* both name 'b'"),
+            ({"columns": ["a", "b"], "target": "b"}, "target and features must .* both name 'b'"),
+        ],
+    )
+    def test_a_column_has_one_role(self, roles: dict[str, Any], message: str, write: Any) -> None:
+        with pytest.raises(ValueError, match=message):
+            read_table(write("a,b,y\n1,2,0\n2,3,1\n"), **roles)
+
     def test_a_marker_among_numbers_is_warned_about(self, write: Any) -> None:
         path = write("a,b\n" + "".join(f"{'?' if k % 5 == 0 else k},{k}\n" for k in range(100)))
         with pytest.warns(UserWarning, match=r"'a' of .* has 80 different numbers in 80 rows, and '\?' in 20: it is"):

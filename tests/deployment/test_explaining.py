@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import shap
+from scipy.sparse import csr_array, csr_matrix
 from sklearn.exceptions import NotFittedError
 
 import abc_plugins
@@ -134,3 +135,14 @@ def test_wrong_arguments_are_refused(small):
         abc_plugins.explain(small.model).shap_values(small.table[:, :2])
     with pytest.raises(TypeError, match="check_additivity must be True or False"):
         abc_plugins.explain(small.model).shap_values(small.table, check_additivity="no")
+
+
+def test_sparse_rows_are_made_dense():
+    X = np.random.default_rng(0).normal(size=(200, 12)) * (np.random.default_rng(1).random((200, 12)) < 0.1)
+    model = ABCBoostClassifier(n_estimators=4, n_jobs=1, random_state=0).fit(X, np.arange(200) % 3)
+    for of in (model, model.model_):
+        explainer = abc_plugins.explain(of)
+        expected = explainer.shap_values(X[:20])
+        for rows in (csr_array(X[:20]), csr_matrix(X[:20]).tocsc()):
+            np.testing.assert_array_equal(explainer.shap_values(rows), expected)
+    np.testing.assert_array_equal(explainer(csr_array(X[:20])).data, X[:20])

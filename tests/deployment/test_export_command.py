@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from abc_plugins import ABCBoostClassifier
+from abc_plugins.callbacks import Callback
 from abc_plugins.cli import main
 
 from .conftest import with_labels
@@ -82,8 +83,11 @@ def test_a_model_that_differs_is_told(model_file, tmp_path, capsys, monkeypatch)
         (["--to", "xgboost", "--out", "model.bin"], "--out must end in .json or .ubj for xgboost; got model.bin"),
         (["--to", "treelite", "--out", "m.tl", "--input-type", "double"], "--input-type is for onnx only"),
         (["--to", "onnx", "--out", "m.onnx", "--tolerance", "-1"], "--tolerance must be a number at least 0"),
-        (["--to", "onnx", "--out", "m.onnx", "--rounds", "0"], "--rounds must be a whole number of at least 1"),
-        (["--to", "onnx", "--out", "m.onnx", "--rounds", "99"], "n_rounds must be a whole number from 1 to"),
+        (["--to", "onnx", "--out", "m.onnx", "--rounds", "0"], "--rounds must be a whole number from 1 to 5; got 0"),
+        (
+            ["--to", "onnx", "--out", "m.onnx", "--rounds", "99"],
+            ": --rounds must be a whole number from 1 to 5; got 99",
+        ),
         (["--to", "onnx", "--out", "m.onnx", "--check", "nothing.csv"], "nothing.csv"),
         (["--to", "onnx", "--out", "nowhere/m.onnx"], "the folder nowhere does not exist"),
         (["--to", "onnx", "--out", ""], "--out must be the name of a file"),
@@ -190,3 +194,18 @@ def test_labels_stay(model_file, tmp_path):
     out = tmp_path / "model.json"
     assert main(["export", str(model_file[0]), "--to", "xgboost", "--out", str(out)]) == 0
     assert json.loads(xgboost.Booster(model_file=out).attr("classes")) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("to", FILES)
+def test_a_model_without_rounds(tmp_path, capsys, to):
+    class Stop(Callback):
+        def before_round(self, context):  # noqa: ARG002
+            return True
+
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = ABCBoostClassifier(n_estimators=5, n_jobs=1).fit(X, np.arange(60) % 3, callbacks=[Stop()])
+    model.save_model(tmp_path / "model.abc")
+    command = ["export", str(tmp_path / "model.abc"), "--to", to, "--out", str(tmp_path / FILES[to])]
+    for more in ([], ["--rounds", "1"]):
+        assert main([*command, *more]) == 1
+        assert "model must be one of at least one round" in capsys.readouterr().err

@@ -90,7 +90,7 @@ def test_numbers_that_are_no_category_go_where_missing_values_go(n_classes, grow
 
 def scores_to_probabilities(ensemble, X):
     from abc_plugins.core.runtime.parallel import Workers
-    from abc_plugins.training.evaluation import softmax
+    from abc_plugins.core.runtime.values import softmax
 
     with Workers(1) as workers:
         return softmax(ensemble.raw_scores(X, workers))

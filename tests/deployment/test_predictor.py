@@ -1,5 +1,6 @@
 """The predictor for serving: the same predictions, few imports, and no wrong input that goes unnoticed."""
 
+import os
 import pickle
 import subprocess
 import sys
@@ -206,3 +207,51 @@ def test_many_rows_are_predicted_without_scikit_learn(path):
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.splitlines() == [" ".join(model.predict(X)), "numba"]
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), np.float32("nan"), np.float64("nan"), pd.NA, pd.NaT])
+def test_every_missing_value_is_missing(path, missing):
+    """In a category with more levels than have a number of their own, too, where what is unknown is another level."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"code": rng.integers(0, 300, 2000).astype(object), "size": rng.normal(size=2000)})
+    table.loc[::3, "code"] = None
+    y = np.where(table["code"].isna(), 2, rng.integers(0, 2, 2000))
+    model = ABCBoostClassifier(n_estimators=5, n_jobs=1, random_state=0, categorical_features=["code"]).fit(table, y)
+    model.save_model(path)
+    expected = model.predict_proba(pd.DataFrame({"code": [None, 7], "size": [0.5, np.nan]}))
+    unknown = model.predict_proba(pd.DataFrame({"code": [1000, 7], "size": [0.5, np.nan]}))
+    assert not np.array_equal(expected, unknown)
+    rows = [{"code": missing, "size": 0.5}, {"code": np.float32(7), "size": missing}]
+    assert np.array_equal(Predictor(path).predict_proba(rows), expected)
+    with pytest.raises(ValueError, match="got 'infinity'"):
+        Predictor(path).predict_proba([{"code": np.float32("inf"), "size": 1.0}])
+
+
+def test_nullable_columns_of_pandas(path):
+    table = pd.DataFrame(
+        {
+            "flag": pd.array([True, False, None] * 50, dtype="boolean"),
+            "count": pd.array([1, None, 3] * 50, dtype="Int64"),
+            "text": pd.array(["u", "v", None] * 50, dtype="string"),
+        }
+    )
+    model = ABCBoostClassifier(n_estimators=5, n_jobs=1, random_state=0).fit(table, np.arange(150) % 3)
+    model.save_model(path)
+    for n_rows in (3, 150):
+        some = table[:n_rows]
+        assert np.array_equal(Predictor(path).predict_proba(some), model.predict_proba(some))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_predicts(path):
+    """After its parent has predicted with several threads, which the child does not have."""
+    model, X = with_labels(["a", "b", "c"])
+    model.save_model(path)
+    code = (
+        "import os, signal, sys, numpy; from abc_plugins.serving import Predictor;"
+        f"predictor = Predictor({str(path)!r}, n_jobs=2); X = numpy.zeros((5000, {X.shape[1]})); predictor.predict(X);"
+        "child = os.fork(); child or signal.alarm(60); predictor.predict(X); child or os._exit(0);"
+        "sys.exit(os.waitpid(child, 0)[1])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -7,7 +7,7 @@ from sklearn.exceptions import NotFittedError
 
 from abc_plugins import ABCBoostClassifier
 from abc_plugins.core.model.ensemble import TreeEnsemble, single_leaf
-from abc_plugins.training.evaluation import softmax
+from abc_plugins.core.runtime.values import softmax
 from abc_plugins.treelite import export
 
 from .conftest import with_labels

@@ -2,6 +2,7 @@
 
 import lightgbm as lgb
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
@@ -9,10 +10,10 @@ import abc_plugins.lgbm as abc_lgbm
 from abc_plugins import ABCBoostClassifier
 from abc_plugins.core.model.ensemble import LEAF, TreeEnsemble, pair_tree
 from abc_plugins.core.runtime.parallel import Workers
+from abc_plugins.core.runtime.values import softmax
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.lgbm import export, model_info
 from abc_plugins.lgbm.text import NO_TREE, is_stump, negated, read_model, scaled, shifted, write_model
-from abc_plugins.training.evaluation import softmax
 
 from .conftest import make_data
 
@@ -238,3 +239,12 @@ def test_importances_count_each_tree_once(data, params):
     info = model_info(booster)
     assert (2 * np.array(info["split_importance"])).tolist() == booster.feature_importance("split").tolist()
     np.testing.assert_allclose(2 * np.array(info["gain_importance"]), booster.feature_importance("gain"), rtol=1e-5)
+
+
+def test_names_are_all_different():
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    frame = pd.DataFrame(X, columns=["a b", "a_b", "a-b", ""])
+    model = ABCBoostClassifier(n_estimators=3, n_jobs=1, random_state=0).fit(frame, np.arange(60) % 3)
+    booster = export(model)
+    assert booster.feature_name() == ["a_b_2", "a_b", "a_b_3", "_"]
+    np.testing.assert_allclose(booster.predict(X), model.predict_proba(frame), rtol=0, atol=1e-12)

@@ -7,7 +7,8 @@ import pytest
 from sklearn import metrics
 
 from abc_plugins import ABCBoostClassifier
-from abc_plugins.training.evaluation import EvalSet, Metrics, softmax
+from abc_plugins.core.runtime.values import softmax
+from abc_plugins.training.evaluation import EvalSet, Metrics
 
 CLASSES = np.array(["a", "b", "c", "d"])
 

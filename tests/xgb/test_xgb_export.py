@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
@@ -283,3 +284,14 @@ def test_what_is_no_model_is_refused(native):
         export(native[0], vector_leaves="yes")
     with pytest.raises(TypeError, match="path must be a path; got 3"):
         export(native[0], 3)
+
+
+@pytest.mark.parametrize("vector_leaves", [False, None])
+def test_names_that_xgboost_refuses(vector_leaves):
+    X = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
+    frame = pd.DataFrame(X, columns=["a[1]", "a_1_", "a<1>", "b c"])
+    model = ABCBoostClassifier(n_estimators=3, n_jobs=1, random_state=0).fit(frame, np.arange(60) % 3)
+    booster = export(model, vector_leaves=vector_leaves)
+    assert booster.feature_names == ["a_1__2", "a_1_", "a_1>", "b c"]
+    matrix = xgboost.DMatrix(X, feature_names=booster.feature_names)
+    np.testing.assert_allclose(booster.predict(matrix), model.predict_proba(frame), rtol=0, atol=1e-6)

@@ -11,8 +11,8 @@ import numpy as np
 
 from abc_plugins.core.pairs import trees_by_round
 from abc_plugins.core.runtime.arrays import AnyArray, Floats
+from abc_plugins.core.runtime.values import softmax
 from abc_plugins.core.schedule import CLASSIC, BaseClassSchedule
-from abc_plugins.training.evaluation import softmax
 
 _CELLS_PER_CHUNK = 20_000_000  # leaf numbers of rows and trees that are held at once
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -32,6 +33,8 @@ def ensemble_of(model: object) -> TreeEnsemble:
 def first_rounds(model: object, n_rounds: int | None) -> list[tuple[Tree, ...]]:
     """The trees of the first `n_rounds` rounds; by default of those that the model predicts with."""
     ensemble = ensemble_of(model)
+    if ensemble.n_rounds == 0:
+        fail("model", "one without rounds", "one of at least one round (a callback may have ended its training before)")
     if n_rounds is None:
         n_rounds = int(getattr(model, "best_iteration_", None) or ensemble.n_rounds)
     n_rounds = check_integer("n_rounds", n_rounds, minimum=1, maximum=ensemble.n_rounds)
@@ -154,3 +157,26 @@ def names_of(model: object) -> list[str] | None:
     """The names of the features, None if the model has none."""
     names = getattr(model, "feature_names_in_", None)
     return None if names is None else [str(name) for name in names]
+
+
+def safe_names(model: object, refused: str) -> list[str] | None:
+    """The names of the features, all different, with `_` for characters that a format refuses; None if there are none.
+
+    Parameters
+    ----------
+    model : ABCBoostClassifier or TreeEnsemble
+    refused : str
+        Pattern of the characters.
+    """
+    names = names_of(model)
+    if names is None:
+        return None
+    safe = [re.sub(refused, "_", name) or "_" for name in names]
+    taken = {name for name, new in zip(names, safe, strict=True) if name == new}
+    for f, (name, new) in enumerate(zip(names, safe, strict=True)):
+        if name != new:
+            number = 2
+            while safe[f] in taken:
+                safe[f], number = f"{new}_{number}", number + 1
+            taken.add(safe[f])
+    return safe

@@ -189,7 +189,12 @@ def read_file(path: str | os.PathLike[str], what: str, read: Callable[[BinaryIO,
         with open(path, "rb") as file:
             return read(file, os.fstat(file.fileno()).st_size)
     except ModelFormatError as error:
-        raise ModelFormatError(f"{os.fspath(path)} is not a valid {what}: {error}") from error
+        raise not_valid(path, error, what) from error
+
+
+def not_valid(path: str | os.PathLike[str], why: object, what: str = "model file") -> ModelFormatError:
+    """Make the error for a file that holds something else."""
+    return ModelFormatError(f"{os.fspath(path)} is not a valid {what}: {why}")
 
 
 class Reader:
