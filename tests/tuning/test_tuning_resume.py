@@ -19,7 +19,7 @@ from abc_plugins.data.tablewriting import write_table
 from abc_plugins.tuning.objective import Objective
 from abc_plugins.tuning.study.confirmation import fresh_scores
 from abc_plugins.tuning.study.rounds import Pulse
-from abc_plugins.tuning.study.storage import fail_lost_trials, is_surplus, sign
+from abc_plugins.tuning.study.storage import claim, fail_lost_trials, is_surplus
 from abc_plugins.tuning.study.trials import finished_trials
 from tuning import ReproducibleSampler, load_study, tune
 
@@ -227,16 +227,16 @@ def test_a_signal_in_the_middle_of_a_fit(engine):
 def test_a_signal_while_the_best_trials_are_scored_again():
     """All trials stay; the next run goes on with the fresh folds and finds what an undisturbed one does."""
     storage = optuna.storages.InMemoryStorage()
-    original, n_scored = Objective.score_fold, []
+    original, n_scored = Objective.score_fresh, []
 
-    def interrupting(self, fold, trial):
+    def interrupting(self, folds, trial):
         n_scored.append(trial.number)
-        if len(n_scored) == len(self.folds) + 1:  # the first trial has all its scores
+        if len(n_scored) == 2:  # the first trial has all its scores
             signal.raise_signal(signal.SIGINT)
-        return original(self, fold, trial)
+        return original(self, folds, trial)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Objective, "score_fold", interrupting)
+        patch.setattr(Objective, "score_fresh", interrupting)
         with pytest.raises(KeyboardInterrupt):
             run(storage)
     [study] = optuna.get_all_study_summaries(storage)
@@ -323,8 +323,8 @@ def test_lost_trials_fail_and_queued_ones_are_queued_again():
     study = optuna.create_study()
     study.enqueue_trial({"x": 3})
     lost, own = study.ask(), study.ask()
-    sign(own)
-    sign(lost)
+    claim(own)
+    claim(lost)
     lost.set_user_attr("worker", {**lost.user_attrs["worker"], "pid": dead_process()})
     assert fail_lost_trials(study) == 1
     assert [trial.state.name for trial in study.trials] == ["FAIL", "RUNNING", "WAITING"]
@@ -347,7 +347,7 @@ def test_starts_keep_their_slots():
 def test_a_process_with_the_same_number_is_not_the_same():
     study = optuna.create_study()
     trial = study.ask()
-    sign(trial)
+    claim(trial)
     trial.set_user_attr("worker", {**trial.user_attrs["worker"], "begun": "an hour ago"})
     assert fail_lost_trials(study) == (1 if Path("/proc/self/stat").exists() else 0)
 
@@ -355,7 +355,7 @@ def test_a_process_with_the_same_number_is_not_the_same():
 def test_trials_of_other_machines_are_lost_after_a_long_silence():
     study = optuna.create_study()
     trial = study.ask()
-    sign(trial)
+    claim(trial)
     trial.set_user_attr("worker", {"host": "elsewhere", "pid": os.getpid(), "begun": None})
     assert fail_lost_trials(study) == 0
     trial.set_user_attr("alive", time.time() - 3600)
