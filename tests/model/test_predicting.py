@@ -112,7 +112,7 @@ def assert_scores(ensemble, X, some):
     few = FewRows(ensemble.flat(), X.shape[1], ensemble.start_scores)
     np.testing.assert_array_equal(few.raw_scores(X[some]), plain)
     with Workers(2) as workers:
-        many = ManyRows(ensemble.flat(), ensemble.start_scores, workers)
+        many = ManyRows(ensemble.flat(), ensemble.start_scores, 2)
         np.testing.assert_array_equal(many.raw_scores(X)[some], plain)
         np.testing.assert_array_equal(ensemble.raw_scores(X, workers)[some], plain)
         np.testing.assert_array_equal(ensemble.raw_scores(X, workers, 2)[some], plain_scores(ensemble, X[some], 2))
