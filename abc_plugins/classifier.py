@@ -11,19 +11,17 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from abc_plugins.callbacks import CallbackList, log_evaluation
-from abc_plugins.core.runtime.arrays import AnyArray
 from abc_plugins.core.runtime.checks import check_choice, check_flag, check_integer, fail
 from abc_plugins.core.runtime.parallel import Workers
 from abc_plugins.core.schedule import check_search
 from abc_plugins.core.settings import Settings, check_settings, interaction_groups
-from abc_plugins.data.categories import Categories, check_categorical_features
+from abc_plugins.data.categories import check_categorical_features
 from abc_plugins.fitted import FittedClassifier
 from abc_plugins.training.eval_sets import check_beginning, list_eval_sets
 from abc_plugins.training.evaluation import Metrics
 from abc_plugins.training.fit_data import GivenData, read_given
 from abc_plugins.training.fitting import Fit
 from abc_plugins.training.resuming import draw_seed, read_resumption
-from abc_plugins.training.run import TrainingRun
 from abc_plugins.training.stopping import Stopping, check_stopping, choose_stopping, is_asked_to_stop
 
 
@@ -135,8 +133,10 @@ class ABCBoostClassifier(FittedClassifier):
         Divide all scores by one number, such that the log loss of the first evaluation set, or of the share that is set
         aside, is least.
     warm_start : bool, default=False
-        Let a second fit go on from the first: `n_estimators` then counts the rounds of both. For early stopping give it
-        an `eval_set`: rows that it sets aside itself may be those that the first fit was trained on.
+        Let a second fit go on from the first: `n_estimators` then counts the rounds of both. On the same data, with the
+        same `random_state`, the model is that of one fit up to rounding, as long as the first fit was not cut at its
+        best round: directions are then drawn anew. For early stopping give it an `eval_set`: rows that it sets aside
+        itself may be those that the first fit was trained on.
     n_jobs : int or None, default=None
         Number of threads; None and -1 use every core. The model does not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -327,7 +327,8 @@ class ABCBoostClassifier(FittedClassifier):
             Names of the sets in `eval_set`.
         init_model : ABCBoostClassifier or path, optional
             A fitted model, or its file, to go on from, on the same data or new: `n_estimators` rounds more. It must
-            have the same columns, and all labels in y. Early stopping needs an `eval_set` as with `warm_start`.
+            have the same columns, and all labels in y. Early stopping needs an `eval_set` as with `warm_start`, and on
+            the same data the model is that of one fit likewise; files of more than 128 classes do not keep directions.
         init_score : array-like of shape (n_samples, n_classes), optional
             Scores to begin with, for classes in ascending order. The model does not contain them: add them to its
             `decision_function`.
@@ -372,7 +373,7 @@ class ABCBoostClassifier(FittedClassifier):
         if init_model is None:
             return self if self.warm_start and hasattr(self, "model_") else None
         if isinstance(init_model, str | os.PathLike):
-            return self.load_model(init_model)
+            return type(self).load_model(init_model)
         if not isinstance(init_model, FittedClassifier):
             fail("init_model", init_model, "a fitted ABCBoostClassifier, the path of a model file, or None", TypeError)
         check_is_fitted(init_model)
@@ -419,28 +420,3 @@ class ABCBoostClassifier(FittedClassifier):
         """Check that the parameters, as far as they do not depend on data, could be those of a fit."""
         self._check_parameters(seed=0)
         self._n_threads()
-
-    def _keep(self, run: TrainingRun, classes: AnyArray, names: Sequence[str] | None, categories: Categories) -> None:
-        """Set the fitted attributes."""
-        self.classes_ = classes
-        self.n_classes_ = int(classes.size)
-        self.n_features_in_ = len(categories.levels)
-        self._categories = categories
-        self.categories_ = list(categories.levels)
-        self.is_categorical_ = categories.is_categorical
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        self.model_ = run.model
-        self.base_classes_ = np.array(run.base_classes, dtype=np.int64)
-        self.train_loss_ = np.array(run.train_loss)
-        self.trees_grown_ = run.trees_grown
-        self.guarded_rounds_ = run.guarded_rounds
-        self.evals_result_ = run.evals_result
-        self.best_iteration_ = run.best_iteration
-        self.best_score_ = run.best_score
-        self.n_iter_ = run.model.n_rounds
-        self.stopped_because_ = run.stopped_because
-        self.temperature_ = run.temperature
-        self.rounds_before_ = run.rounds_before

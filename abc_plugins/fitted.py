@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from typing import Any, Self
+from collections.abc import Callable, Iterator, Sequence
+from types import MethodType
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -21,6 +22,20 @@ from abc_plugins.data.categories import Categories
 from abc_plugins.data.labels import encode_labels
 from abc_plugins.data.tables import read_known, read_weights
 from abc_plugins.training.persistence import load_classifier, save_classifier
+from abc_plugins.training.run import TrainingRun
+
+_Owner = TypeVar("_Owner")
+
+
+class _ClassOrInstanceMethod:
+    """A method that takes what it is called on, the class or an instance, and returns an instance."""
+
+    def __init__(self, function: Callable[[Any, str | os.PathLike[str]], Any]) -> None:
+        self._function = function
+        self.__doc__ = function.__doc__
+
+    def __get__(self, instance: _Owner | None, owner: type[_Owner]) -> Callable[[str | os.PathLike[str]], _Owner]:
+        return MethodType(self._function, owner if instance is None else instance)
 
 
 class FittedClassifier(ClassifierMixin, BaseEstimator):
@@ -33,9 +48,11 @@ class FittedClassifier(ClassifierMixin, BaseEstimator):
     n_jobs: int | None
     classes_: AnyArray
     n_classes_: int
+    n_iter_: int
     best_iteration_: int
     model_: TreeEnsemble
     _categories: Categories
+    _directions: dict[str, Any]
 
     def predict(self, X: Any, n_rounds: int | None = None) -> AnyArray:
         """Predict the label of every sample, array of shape (n_samples,)."""
@@ -105,16 +122,29 @@ class FittedClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         save_classifier(self, path)
 
-    @classmethod
-    def load_model(cls, path: str | os.PathLike[str]) -> Self:
+    @_ClassOrInstanceMethod
+    def load_model(target: Any, path: str | os.PathLike[str]) -> Any:
         """Read a model that `save_model` wrote.
+
+        Parameters
+        ----------
+        path : path
+
+        Returns
+        -------
+        model : ABCBoostClassifier
+            A new one where it is called on the class. Called on an instance it is that instance, which then is as it
+            was saved: its parameters are those of the file, too.
 
         Raises
         ------
         ModelFormatError
             If the file is not a valid model.
         """
-        return load_classifier(cls, path)
+        if isinstance(target, type):
+            return load_classifier(target, path)
+        target.__dict__ = load_classifier(type(target), path).__dict__
+        return target
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -149,3 +179,29 @@ class FittedClassifier(ClassifierMixin, BaseEstimator):
         if self.n_classes_ == 2:
             return scores[:, 1] - scores[:, 0]
         return scores - scores.mean(axis=1, keepdims=True)
+
+    def _keep(self, run: TrainingRun, classes: AnyArray, names: Sequence[str] | None, categories: Categories) -> None:
+        """Set the fitted attributes."""
+        self.classes_ = classes
+        self.n_classes_ = int(classes.size)
+        self.n_features_in_ = len(categories.levels)
+        self._categories = categories
+        self.categories_ = list(categories.levels)
+        self.is_categorical_ = categories.is_categorical
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self.model_ = run.model
+        self.base_classes_ = np.array(run.base_classes, dtype=np.int64)
+        self.train_loss_ = np.array(run.train_loss)
+        self.trees_grown_ = run.trees_grown
+        self.guarded_rounds_ = run.guarded_rounds
+        self.evals_result_ = run.evals_result
+        self.best_iteration_ = run.best_iteration
+        self.best_score_ = run.best_score
+        self.n_iter_ = run.model.n_rounds
+        self.stopped_because_ = run.stopped_because
+        self.temperature_ = run.temperature
+        self.rounds_before_ = run.rounds_before
+        self._directions = run.directions

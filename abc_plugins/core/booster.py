@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -125,6 +126,11 @@ class Booster(CountsRounds):
             seed=settings.seed,
         )
 
+    @property
+    def directions(self) -> dict[str, Any]:
+        """The state of the schedule of directions: there is none."""
+        return {}
+
     def run_round(self) -> FlatTrees:
         """Add one round to the model and return its trees."""
         trees = self._to_trees(self._rounds.run())
@@ -139,7 +145,9 @@ class Booster(CountsRounds):
         moved = [[plus] if minus == CLASSIC else [plus, minus] for plus, minus in made.pairs]
         return FlatTrees.from_rounds([[single_leaf(classes, self._total_weight) for classes in moved]])
 
-    def go_on_from(self, model: TreeEnsemble, bases: Sequence[int], scores: Floats) -> None:
+    def go_on_from(
+        self, model: TreeEnsemble, bases: Sequence[int], scores: Floats, _directions: Mapping[str, Any]
+    ) -> None:
         """Go on after the rounds of another model, whose scores for the samples, shape (n_samples, K), are these."""
         self.model = model
         self._rounds.scores.set_scores(scores.T)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -167,10 +167,13 @@ class Fit:
         if before is None and data.start is None:
             return booster
         bases: list[int] = []
+        directions: dict[str, Any] = {}
         if before is not None:
             trees, n_rounds = before.model_.flat().first_rounds(before.best_iteration_), before.best_iteration_
             model = TreeEnsemble.from_flat(model.n_classes, model.n_features, trees, before.model_.start_scores)
             bases = before.base_classes_[:n_rounds].tolist()
+            if n_rounds == before.n_iter_:  # they are of the last round
+                directions = before._directions
             booster.train_loss = before.train_loss_[:n_rounds].tolist()
             for eval_set in data.eval_sets:
                 scores = model.raw_scores(eval_set.X, workers)
@@ -180,7 +183,8 @@ class Fit:
             booster.model = model
         else:
             scores = model.raw_scores(data.X, workers)
-            booster.go_on_from(model, bases, scores if data.start is None else scores + data.start)
+            scores = scores if data.start is None else scores + data.start
+            booster.go_on_from(model, bases, scores, directions)
         return booster
 
     @property

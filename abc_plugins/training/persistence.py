@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from abc_plugins.core.directional.schedule import check_directions, check_spread
 from abc_plugins.core.model.checkpoint import is_checkpoint, load_checkpoint
 from abc_plugins.core.model.ensemble import TreeEnsemble
 from abc_plugins.core.model.file import ModelFormatError, load, not_valid, save
@@ -30,6 +31,10 @@ _RETIRED_VALUES = {"base_choice": ("overdue",)}
 """Values that are gone: a file that names one is read with the default instead."""
 
 
+_MOST_CLASSES_WITH_DIRECTIONS = 128
+"""With more the square matrix among the directions would be most of a header, which is text."""
+
+
 def save_classifier(classifier: ABCBoostClassifier, path: str | os.PathLike[str]) -> None:
     """Write a fitted classifier to a file."""
     classifier._check_all_parameters()  # what they are set to after the fit, too: it could not be loaded again
@@ -46,6 +51,7 @@ def save_classifier(classifier: ABCBoostClassifier, path: str | os.PathLike[str]
         stopped_because=classifier.stopped_because_,
         temperature=classifier.temperature_,
         rounds_before=classifier.rounds_before_,
+        directions=classifier._directions,
     )
     params = storable_params(classifier, stacklevel=3)
     header = make_header(params, classifier.classes_, names, classifier._categories, run)
@@ -78,6 +84,7 @@ def make_header(
         "stopped_because": run.stopped_because,
         "temperature": run.temperature,
         "rounds_before": run.rounds_before,
+        **({"directions": run.directions} if run.directions and len(classes) <= _MOST_CLASSES_WITH_DIRECTIONS else {}),
     }
 
 
@@ -109,6 +116,7 @@ def load_classifier(cls: type[ABCBoostClassifier], path: str | os.PathLike[str])
         stopped_because=header.get("stopped_because", ""),
         temperature=header.get("temperature", 1.0),
         rounds_before=header.get("rounds_before", 0),
+        directions=header.get("directions", {}),
     )
     classifier._keep(run, header["classes"], header["feature_names"], stored_categories(header))
     return classifier
@@ -172,3 +180,22 @@ def check_classifier_header(header: Mapping[str, Any], n_rounds: int, known_para
     check_evaluations(header["evals_result"])
     check_best_score(header.get("best_score", {}))
     check_temperature(header.get("temperature", 1.0))
+    _check_directions(header.get("directions", {}), header["classes"].size)
+
+
+def _check_directions(directions: Any, n_classes: int) -> None:
+    """Check the state of the schedule of directions, lists of numbers for every class."""
+    if not isinstance(directions, dict) or not set(directions) <= {"spread", "kept_directions"}:
+        raise ModelFormatError("directions must be an object with spread and kept_directions.")
+    for name, rows in directions.items():
+        if not isinstance(rows, list) or not all(_is_row(row, n_classes) for row in rows):
+            raise ModelFormatError(f"{name} must be lists of {n_classes} numbers.")
+    if "spread" in directions:
+        check_spread(np.array(directions["spread"], dtype=np.float64), n_classes)
+    if "kept_directions" in directions:
+        kept = np.array(directions["kept_directions"], dtype=np.float64)
+        check_directions(kept, (len(kept), n_classes))
+
+
+def _is_row(row: Any, n_classes: int) -> bool:
+    return isinstance(row, list) and len(row) == n_classes and all(type(value) in (int, float) for value in row)

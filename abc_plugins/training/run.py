@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from abc_plugins.callbacks import CallbackList, Evaluations, RoundContext
@@ -40,6 +40,7 @@ class TrainingRun:
     stopped_because: str
     temperature: float = 1.0
     rounds_before: int = 0
+    directions: dict[str, Any] = field(default_factory=dict)  # for a fit that goes on after all rounds
     is_cut_short: bool = False  # by the user or their callback, so that nobody knows how many rounds are best
 
 
@@ -126,6 +127,7 @@ def describe_run(context: RoundContext, rounds_done: int) -> TrainingRun:
             if rounds_done - best_iteration < len(next(iter(of_set.values()), []))
         },
         stopped_because=context.stopped_because or "",
+        directions=booster.directions,
     )
 
 

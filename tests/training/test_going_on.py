@@ -7,6 +7,7 @@ import pytest
 
 from abc_plugins import ABCBoostClassifier
 from abc_plugins.callbacks import Callback, checkpoint
+from abc_plugins.core.model.validation import ModelFormatError
 
 METHODS = ["directional", "abcrobustlogit"]
 OPTIONS = {"n_estimators": 6, "num_leaves": 5, "max_depth": 3, "min_samples_leaf": 2, "n_jobs": 1, "random_state": 0}
@@ -172,3 +173,69 @@ def test_a_checkpoint_of_a_training_that_went_on(make, data, tmp_path):
     assert resumed.evals_result_ == straight.evals_result_
     with pytest.raises(ValueError, match="resume_from must be a checkpoint of a training with the same data"):
         make().fit(data.X, data.y, resume_from=tmp_path / "run", eval_set=given["eval_set"])
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("options", [{}, {"search": 2, "gap": 3}])
+def test_more_rounds_on_the_same_data_are_those_of_one_fit(data, tmp_path, method, options):
+    options = {**OPTIONS, **options, "method": method, "n_estimators": 22}  # in the second block of directions
+    whole = ABCBoostClassifier(**{**options, "n_estimators": 40}).fit(data.X, data.y)
+    warm = ABCBoostClassifier(**options, warm_start=True).fit(data.X, data.y)
+    warm.save_model(tmp_path / "model.abc")
+    warm.set_params(n_estimators=40).fit(data.X, data.y)
+    from_file = ABCBoostClassifier(**{**options, "n_estimators": 18})
+    from_file.fit(data.X, data.y, init_model=tmp_path / "model.abc")
+    for model in (warm, from_file):
+        np.testing.assert_allclose(model.predict_proba(data.X), whole.predict_proba(data.X), rtol=0, atol=1e-9)
+
+
+def test_a_model_that_was_cut_draws_its_directions_anew(data):
+    first = ABCBoostClassifier(**{**OPTIONS, "n_estimators": 22}).fit(data.X, data.y)
+    first.best_iteration_ = 20
+    more = ABCBoostClassifier(**OPTIONS).fit(data.X, data.y, init_model=first)
+    first._directions = {}
+    without = ABCBoostClassifier(**OPTIONS).fit(data.X, data.y, init_model=first)
+    np.testing.assert_array_equal(more.predict_proba(data.X), without.predict_proba(data.X))
+
+
+@pytest.mark.parametrize(
+    ("directions", "message"),
+    [
+        ({"spread": 1.0}, "spread must be lists of 4 numbers"),
+        ({"more": [[1.0]]}, "directions must be an object with spread and kept_directions"),
+        ({"spread": [[1.0] * 4] * 3}, r"spread must be numbers of shape \(4, 4\)"),
+        ({"spread": [["1.0"] * 4] * 4}, "spread must be lists of 4 numbers"),
+        ({"spread": [[1e200] * 4] * 4}, "spread must be numbers of shape"),
+        ({"spread": [[float("nan")] * 4] * 4}, "spread must be numbers of shape"),
+        ({"spread": [[0.0] * 4] * 4}, "spread must be a symmetric matrix with eigenvalues of at least 0.9"),
+        ({"kept_directions": [[9.0] * 4]}, "kept_directions must be numbers of shape"),
+        ({"kept_directions": [[1.0] * 3]}, "kept_directions must be lists of 4 numbers"),
+    ],
+)
+def test_wrong_directions_in_a_file_are_found(data, tmp_path, directions, message):
+    model = ABCBoostClassifier(**OPTIONS).fit(data.X, data.y)
+    model._directions = directions
+    model.save_model(tmp_path / "model.abc")
+    with pytest.raises(ModelFormatError, match=message):
+        ABCBoostClassifier.load_model(tmp_path / "model.abc")
+
+
+def test_files_of_many_classes_have_no_directions(tmp_path):
+    X = np.arange(129.0)[:, None]
+    model = ABCBoostClassifier(**OPTIONS).fit(X, X[:, 0])
+    model.save_model(tmp_path / "model.abc")
+    assert model._directions
+    assert ABCBoostClassifier.load_model(tmp_path / "model.abc")._directions == {}
+
+
+def test_load_model_on_an_instance_fills_it(data, tmp_path):
+    saved = ABCBoostClassifier(**OPTIONS).fit(data.X, data.y)
+    saved.save_model(tmp_path / "model.abc")
+    model = ABCBoostClassifier(n_estimators=1).fit(data.X[:, :2], data.y)
+    assert model.load_model(tmp_path / "model.abc") is model
+    assert model.get_params() == saved.get_params()
+    np.testing.assert_array_equal(model.predict_proba(data.X), saved.predict_proba(data.X))
+    with pytest.raises(FileNotFoundError):
+        model.load_model(tmp_path / "no.abc")
+    assert model.n_iter_ == saved.n_iter_  # a file that cannot be read changes nothing
+    assert ABCBoostClassifier.load_model(tmp_path / "model.abc") is not model

@@ -100,6 +100,16 @@ class DirectionalBooster(CountsRounds):
             guard=settings.guard,
         )
 
+    @property
+    def directions(self) -> dict[str, Any]:
+        """The state of the schedule of directions after the rounds of the model, as lists.
+
+        Empty if it is not known: a round that was interrupted may have changed it.
+        """
+        if self.schedule.n_rounds != self.model.n_rounds:
+            return {}
+        return {name: values.tolist() for name, values in self.schedule.get_state().items()}
+
     def run_round(self) -> FlatTrees:
         """Add one round to the model and return its trees."""
         self._grower.orders.settle(self.model)
@@ -120,12 +130,16 @@ class DirectionalBooster(CountsRounds):
             vectors = [of_tree[:, k : k + 1] for k, of_tree in enumerate(vectors)]
         return self._grower.to_trees(np.arange(made.n_trees), classes, vectors)
 
-    def go_on_from(self, model: TreeEnsemble, _bases: Sequence[int], scores: Floats) -> None:
-        """Go on after the rounds of another model, whose scores for the samples, shape (n_samples, K), are these."""
+    def go_on_from(
+        self, model: TreeEnsemble, _bases: Sequence[int], scores: Floats, directions: Mapping[str, Any]
+    ) -> None:
+        """Go on after the rounds of another model, whose scores for the samples, shape (n_samples, K), are these.
+
+        With the `directions` of the booster that made it, the rounds to come are those that it would have made.
+        """
         self.model = model
         self._rounds.rows.set_probabilities(softmax_rows(scores))
-        self.schedule.skip(model.n_rounds)
-        self.schedule.set_hessian(self._rounds.rows.mean_hessian())
+        self.schedule.go_on(model.n_rounds, directions, self._rounds.rows.mean_hessian)
         self._rounds.prepare()
 
     def get_state(self) -> dict[str, Floats]:

@@ -14,6 +14,7 @@ keep the directions of a search, and `warmup` classic rounds come first.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +43,9 @@ ROUNDS_PER_BLOCK = 16
 _FLATTEST = 0.1
 """Smallest curvature, as a share of the largest, that draws make up for."""
 
+_NARROWEST, _WIDEST = 0.9, 3.2
+"""Bounds of the eigenvalues of a spread, which are from 1 / sqrt(1 + _FLATTEST) to 1 / sqrt(_FLATTEST)."""
+
 
 def default_trees_per_round(n_samples: int, n_classes: int) -> int:
     """Trees of a round: one for few samples, else enough for several threads, and the more the more classes."""
@@ -49,6 +53,26 @@ def default_trees_per_round(n_samples: int, n_classes: int) -> int:
         return 1
     fewest = _FEWEST_TREES if n_samples < _MANY_ROWS else _FEWEST_OF_MANY_ROWS
     return max(fewest, min(round(n_classes / _CLASSES_PER_TREE), _MOST_TREES))
+
+
+def check_spread(spread: Floats | None, n_classes: int) -> Floats:
+    """Check what `DirectionSchedule.get_state` called the spread: with any other matrix draws may not be finite."""
+    shape = (n_classes, n_classes)
+    if spread is None or spread.shape != shape or not (np.abs(spread) <= _WIDEST).all():
+        raise ModelFormatError(f"spread must be numbers of shape {shape}, of at most {_WIDEST:g}.")
+    with one_blas_thread():
+        is_wide = np.allclose(spread, spread.T) and float(np.linalg.eigvalsh(spread)[0]) >= _NARROWEST
+    if not is_wide:
+        raise ModelFormatError(f"spread must be a symmetric matrix with eigenvalues of at least {_NARROWEST:g}.")
+    return spread
+
+
+def check_directions(directions: Floats | None, shape: tuple[int, int]) -> Floats:
+    """Check the directions that a schedule has kept for the next round, shape (n_trees, n_classes)."""
+    most = math.sqrt(shape[1]) + 1e-6  # their mean square is 1
+    if directions is None or directions.shape != shape or not (np.abs(directions) <= most).all():
+        raise ModelFormatError(f"kept_directions must be numbers of shape {shape}, of at most {most:g}.")
+    return directions
 
 
 @dataclass(frozen=True)
@@ -214,14 +238,8 @@ class DirectionSchedule:
         ModelFormatError
             If the state does not fit the schedule.
         """
-        spread, shape = state.get("spread"), (self.n_classes, self.n_classes)
-        if spread is None or spread.shape != shape or not np.isfinite(spread).all():
-            raise ModelFormatError(f"spread must be finite numbers of shape {shape}.")
-        self._spread, self._drawn_block = spread, -1
+        self._spread, self._drawn_block = check_spread(state.get("spread"), self.n_classes), -1
         self.n_rounds = n_rounds
         self._kept = None
         if self.gap > 0 and n_rounds > self.warmup:
-            kept, shape = state.get("kept_directions"), (self.trees_per_round, self.n_classes)
-            if kept is None or kept.shape != shape or not np.isfinite(kept).all():
-                raise ModelFormatError(f"kept_directions must be finite numbers of shape {shape}.")
-            self._kept = kept
+            self._kept = check_directions(state.get("kept_directions"), (self.trees_per_round, self.n_classes))
