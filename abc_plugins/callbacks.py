@@ -19,7 +19,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from abc_plugins.core.runtime.atomic import check_target, remove_leftovers
-from abc_plugins.core.runtime.checks import check_flag, check_integer, check_real, fail
+from abc_plugins.core.runtime.checks import check_flag, check_integer, check_real, fail, library_of
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.training.progress import Display, make_display
 from abc_plugins.training.stopping import BestRounds, refuse_unknown, warn_of_unknown
@@ -275,6 +275,10 @@ class _FunctionCallback(Callback):
 def _as_callback(callback: Any, index: int) -> Callback:
     if isinstance(callback, Callback):
         return callback
+    library = library_of(callback)
+    if library is not None:
+        ours = "early_stopping, log_evaluation, record_evaluation or checkpoint"
+        raise TypeError(f"callbacks[{index}] is one of {library}'s: take abc_plugins.callbacks.{ours} instead.")
     if isinstance(callback, type) or not callable(callback):
         fail(f"callbacks[{index}]", callback, "a Callback object or a function of the round's context", TypeError)
     return _FunctionCallback(callback, getattr(callback, "order", 0))

@@ -19,7 +19,7 @@ from abc_plugins.data.categories import check_categorical_features
 from abc_plugins.fitted import FittedClassifier
 from abc_plugins.training.eval_sets import check_beginning, list_eval_sets
 from abc_plugins.training.evaluation import Metrics
-from abc_plugins.training.fit_data import GivenData, read_given
+from abc_plugins.training.fit_data import GivenData, read_given, with_hints
 from abc_plugins.training.fitting import Fit
 from abc_plugins.training.resuming import draw_seed, read_resumption
 from abc_plugins.training.stopping import Stopping, check_stopping, choose_stopping, is_asked_to_stop
@@ -177,7 +177,7 @@ class ABCBoostClassifier(FittedClassifier):
         best_score_[name of evaluation set][metric] is the value after the best round; of rows that the fit held out
         itself, "validation", always with "logloss" and "error".
     stopped_because_ : str
-        Why training ended.
+        Why training ended: early stopping, a callback, or all rounds were done, perhaps before early stopping ended it.
     rounds_before_ : int
         Rounds that were there before the fit, those of the model that it went on from (`warm_start`, `init_model`).
     temperature_ : float
@@ -187,6 +187,10 @@ class ABCBoostClassifier(FittedClassifier):
         Share of each feature in the total gain; see `feature_importance` for other kinds.
     model_ : TreeEnsemble
         The trees.
+
+    Notes
+    -----
+    `shap.TreeExplainer` and `shap.Explainer` do not know this class: `abc_plugins.explain(model)` makes an explainer.
 
     Examples
     --------
@@ -283,6 +287,7 @@ class ABCBoostClassifier(FittedClassifier):
         self.on_interrupt = on_interrupt
         self.verbose = verbose
 
+    @with_hints
     def fit(
         self,
         X: Any,

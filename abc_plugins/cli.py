@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from abc_plugins.classifier import ABCBoostClassifier
 
 _PROGRAM = "abc-plugins"
+_DESCRIPTION = (
+    "Multi-class gradient boosting: directional trees, the default, and the methods of the Fast ABC-Boost paper."
+)
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,7 @@ def _parsers(arguments: Sequence[str]) -> tuple[_Parser, dict[str, _Parser]]:
     """The parser, and those of the commands; only the command that is used gets its options."""
     from abc_plugins import __version__
 
-    parser = _Parser(prog=_PROGRAM, description="Fast ABC-Boost for multi-class classification.")
+    parser = _Parser(prog=_PROGRAM, description=_DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"{_PROGRAM} {__version__}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="command")
     used = next((argument for argument in arguments if not argument.startswith("-")), None)

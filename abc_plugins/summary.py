@@ -7,6 +7,10 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from abc_plugins.core.model.ensemble import FlatTrees
+from abc_plugins.core.runtime.arrays import Floats
 from abc_plugins.core.schedule import CLASSIC
 from abc_plugins.core.settings import DIRECTIONAL
 
@@ -38,6 +42,7 @@ def summarise(model: ABCBoostClassifier, path: Path) -> dict[str, Any]:
         "directional_rounds": n_directional,
         "base_class_rounds": [{"class": labels[base], "rounds": count} for base, count in counts.most_common()],
         "train_loss": model.train_loss_.tolist(),
+        "mean_train_loss": _mean_losses(model.train_loss_, trees),
         "rounds_before": model.rounds_before_,
         "evals_result": model.evals_result_,
         "importances": _importances(model),
@@ -49,7 +54,9 @@ def summarise(model: ABCBoostClassifier, path: Path) -> dict[str, Any]:
 def as_text(summary: dict[str, Any], top: int) -> str:
     """Lay a summary out as text, with the `top` most important features."""
     used = [f"{entry['class']!r} {entry['rounds']}" for entry in summary["base_class_rounds"]]
-    losses = [f"{_number(loss)} after round {m}" for m, loss in enumerate(summary["train_loss"], start=1)]
+    means = summary["mean_train_loss"]
+    kind, values = ("total", summary["train_loss"]) if means is None else ("mean", means)
+    losses = [f"{kind} logloss {_number(loss)} after round {m}" for m, loss in enumerate(values, start=1)]
     lines = [
         f"file            {summary['file']} ({summary['file_bytes']:,} bytes)",
         f"classes         {summary['n_classes']}: {_shortened([repr(label) for label in summary['classes']])}",
@@ -70,6 +77,14 @@ def as_text(summary: dict[str, Any], top: int) -> str:
         lines.append(f"importances     {'feature'.ljust(width)}    gain  splits")
         lines += [f"{'':16}{f['name'].ljust(width)}  {f['gain']:6.2%}  {f['splits']:6d}" for f in features]
     return "\n".join(lines)
+
+
+def _mean_losses(totals: Floats, trees: FlatTrees) -> list[float] | None:
+    """Training losses by the weight of the training data, which the roots tell; None if they do not."""
+    if not np.all(np.diff(trees.round_start) > 0):
+        return None
+    weights = trees.weight[trees.node_start[trees.round_start[:-1]]]
+    return (totals / weights).tolist() if (weights > 0).all() else None
 
 
 def _importances(model: ABCBoostClassifier) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ def check_column(path: Path, names: Sequence[str], name: str | None, role: str) 
     if name is not None and name not in names:
         close = difflib.get_close_matches(name, names, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+        shown = ", ".join(name or "''" for name in names[:10]) + (", ..." if len(names) > 10 else "")
         raise ValueError(f"{role} {name!r} is not a column of {path}; its columns are {shown}.{hint}")
 
 

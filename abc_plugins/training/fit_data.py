@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from abc_plugins.core.bins.training_data import TrainingData, make_training_data
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
@@ -26,6 +28,40 @@ from abc_plugins.training.evaluation import EvalSet
 
 if TYPE_CHECKING:
     from abc_plugins.fitted import FittedClassifier
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+_IN_EVAL_SET = "give (X, y, sample_weight) in eval_set"
+_ELSEWHERE = {
+    "categorical_feature": "it is categorical_features of the constructor",
+    "cat_features": "it is categorical_features of the constructor",
+    "eval_sample_weight": _IN_EVAL_SET,
+    "sample_weight_eval_set": _IN_EVAL_SET,
+    "eval_class_weight": _IN_EVAL_SET,
+    "base_margin": "it is init_score",
+    "feature_name": "names are those of the columns of X",
+    "xgb_model": "it is init_model",
+}
+"""What other libraries' fit takes, and how it is said here."""
+
+
+def with_hints(
+    fit: Callable[Concatenate[Any, _Parameters], _Result],
+) -> Callable[Concatenate[Any, _Parameters], _Result]:
+    """Say of arguments that a `fit` does not have, but its constructor or another library's has, where they belong."""
+    known = set(inspect.signature(fit).parameters)
+
+    @wraps(fit)
+    def checked(self: Any, /, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        for name in kwargs:
+            hint = None if name in known else _ELSEWHERE.get(name)
+            if name not in known and name in self.get_params(deep=False):
+                hint = f"it is a parameter of the constructor, {type(self).__name__}({name}=...)"
+            if hint is not None:
+                raise TypeError(f"fit() got an unexpected keyword argument {name!r}: {hint}.")
+        return fit(self, *args, **kwargs)
+
+    return checked
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,12 @@ from abc_plugins.training.stopping import Stopping
 if TYPE_CHECKING:
     from abc_plugins.classifier import ABCBoostClassifier
     from abc_plugins.fitted import FittedClassifier
+
+_FIRST_IS_KEPT = (
+    "The refit on all rows was interrupted: the model is that of the training before, whose best round was %d."
+)
+
+_logger = logging.getLogger("abc_plugins")
 
 _NO_LOSS = 1e-12
 """Mean loss below which there is nothing left to learn."""
@@ -79,6 +86,7 @@ class Fit:
             run, categories = self._train_and_refit(share, workers)
         else:
             run, categories = self._refit(plan, workers)
+            tell_of_interruption(run)
             run = plan.describe(run)
         return scale(replace(run, rounds_before=self._n_before)), categories
 
@@ -97,8 +105,11 @@ class Fit:
         except KeyboardInterrupt:
             if not self._keeps_interrupted:
                 raise
+            _logger.warning(_FIRST_IS_KEPT, first.best_iteration)
             return plan.describe_without(first, INTERRUPTED), data.categories
         if second.model.n_rounds < plan.n_rounds:  # whoever ended it has a whole model so far
+            if second.stopped_because == INTERRUPTED:
+                _logger.warning(_FIRST_IS_KEPT, first.best_iteration)
             return plan.describe_without(first, second.stopped_because), data.categories
         return plan.describe(second), categories
 
@@ -120,6 +131,7 @@ class Fit:
             keep_interrupted=self._keeps_interrupted,
             total_weight=float(binned.weights.sum()),
         )
+        tell_of_interruption(run)
         warn_without_splits(run, binned, settings)
         if self.classifier.calibration is not None and run.model.n_rounds > 0:
             run = replace(run, temperature=find_temperature(run, data.eval_sets[0], workers))
@@ -198,6 +210,12 @@ class Fit:
     def _bin(self, data: FitData, workers: Workers) -> TrainingData:
         """Bin the rows; how finely depends on the number of all rows, so that a second training has the same bins."""
         return data.binned(self.settings.max_bins or default_max_bins(self.given.n_samples), workers)
+
+
+def tell_of_interruption(run: TrainingRun) -> None:
+    """Say what is left of a training that was interrupted."""
+    if run.stopped_because == INTERRUPTED:
+        _logger.warning("Training was interrupted: the model has the %d rounds done so far.", run.model.n_rounds)
 
 
 def warn_of_known_rows(share: float) -> None:

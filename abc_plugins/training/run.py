@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -21,8 +20,6 @@ ALL_ROUNDS = "all rounds"
 BY_CALLBACK = "a callback stopped it"
 INTERRUPTED = "it was interrupted"
 """Reasons why a training ended; early stopping tells its own."""
-
-_logger = logging.getLogger("abc_plugins")
 
 
 @dataclass(frozen=True)
@@ -93,7 +90,7 @@ def train(
             if hooks.after_round(context):
                 context.stopped_because = context.stopped_because or BY_CALLBACK
                 break
-        context.stopped_because = context.stopped_because or f"{ALL_ROUNDS}, {n_rounds}, were done"
+        context.stopped_because = context.stopped_because or _describe_end(context)
     except BaseException as error:
         context.save_checkpoint = None  # part of a round may have been done
         if not isinstance(error, KeyboardInterrupt) or rounds_done == 0 or not keep_interrupted:
@@ -102,10 +99,17 @@ def train(
         for values in (values for metrics_of in context.evals_result.values() for values in metrics_of.values()):
             del values[rounds_done - rounds_before :]
         context.stopped_because, hooks.is_cut_short = INTERRUPTED, True
-        _logger.warning("Training was interrupted: the model has the %d rounds done so far.", rounds_done)
     finally:
         hooks.after_training(context)
     return replace(describe_run(context, rounds_done), is_cut_short=hooks.is_cut_short)
+
+
+def _describe_end(context: RoundContext) -> str:
+    """Why a training ends that nothing has stopped."""
+    ending = f"{ALL_ROUNDS}, {context.n_rounds}, were done"
+    if context.best_iteration is None:
+        return ending
+    return f"{ending} before early stopping ended it (best was round {context.best_iteration})"
 
 
 def describe_run(context: RoundContext, rounds_done: int) -> TrainingRun:

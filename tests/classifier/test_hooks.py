@@ -144,3 +144,20 @@ def test_verbose(data, capsys):
     assert lines[-1].endswith(" s: all rounds, 6, were done.")
     quick(verbose=0).fit(data.X, data.y)
     assert capsys.readouterr().out == ""
+
+
+def test_callbacks_of_other_libraries_are_refused_by_name(data):
+    lightgbm, xgboost = pytest.importorskip("lightgbm"), pytest.importorskip("xgboost")
+
+    class Mine(xgboost.callback.TrainingCallback):
+        pass
+
+    expected = {
+        "LightGBM": [lightgbm.early_stopping(3), lightgbm.early_stopping],
+        "XGBoost": [xgboost.callback.EarlyStopping(3), xgboost.callback.EarlyStopping, Mine()],
+    }
+    for library, callbacks in expected.items():
+        for callback in callbacks:
+            message = rf"callbacks\[1\] is one of {library}'s: take abc_plugins.callbacks.early_stopping"
+            with pytest.raises(TypeError, match=message):
+                quick().fit(data.X, data.y, callbacks=[print, callback])

@@ -1,5 +1,6 @@
 """Parameters: what is refused, and the defaults."""
 
+import inspect
 import warnings
 
 import numpy as np
@@ -165,3 +166,21 @@ def test_the_dtype_of_integers_does_not_matter(dtype):
     assert_same_models(one, other, X.astype(float))
     assert one.evals_result_ == other.evals_result_
     np.testing.assert_array_equal(other.predict_proba(X.astype(dtype)), one.predict_proba(X))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("eval_metric", r"it is a parameter of the constructor, ABCBoostClassifier\(eval_metric=\.\.\.\)"),
+        ("early_stopping_rounds", "it is a parameter of the constructor"),
+        ("verbose", "it is a parameter of the constructor"),
+        ("categorical_feature", "it is categorical_features of the constructor"),
+        ("eval_sample_weight", r"give \(X, y, sample_weight\) in eval_set"),
+        ("nonsense", "got an unexpected keyword argument 'nonsense'"),
+    ],
+)
+def test_arguments_that_fit_does_not_have(name, message):
+    with pytest.raises(TypeError, match=message):
+        ABCBoostClassifier().fit([[0.0], [1.0]], [0, 1], **{name: None})
+    assert name not in inspect.signature(ABCBoostClassifier.fit).parameters
+    assert "sample_weight" in inspect.signature(ABCBoostClassifier.fit).parameters

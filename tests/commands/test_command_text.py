@@ -73,3 +73,7 @@ def test_categorical_features_on_the_command_line(flowers: Path, run: Callable[.
     for value in ('["colour", "code"]', "[1, 2]", "from_dtype"):
         assert run(*command, "--categorical-features", value, "--force").code == 0
         assert ABCBoostClassifier.load_model(flowers / "m.abc").is_categorical_.tolist() == [False, True, True, False]
+
+
+def test_help_names_the_default_method(run: Callable[..., Outcome]) -> None:
+    assert "directional trees, the default" in " ".join(run("--help").out.split())

@@ -213,6 +213,7 @@ def test_inspect_as_text(model: Path, run: Callable[..., Outcome], method: str) 
     assert "classic rounds  2\n" in outcome.out
     assert f"directional     {4 if method == 'directional' else 0}\n" in outcome.out
     assert "n_estimators=6" in outcome.out
+    assert "training loss   mean logloss 0." in outcome.out or "training loss   mean logloss 1." in outcome.out
     assert [line.split()[0] for line in outcome.out.splitlines()[-2:]] == ["pl", "pw"]
 
 
@@ -225,6 +226,8 @@ def test_inspect_as_json(model: Path, run: Callable[..., Outcome], method: str) 
     assert summary["directional_rounds"] == (4 if is_directional else 0)
     assert sum(entry["rounds"] for entry in summary["base_class_rounds"]) == (0 if is_directional else 4)
     assert summary["train_loss"] == expected.train_loss_.tolist()
+    n_rows = round(expected.train_loss_[0] / summary["mean_train_loss"][0], 6)
+    assert summary["mean_train_loss"] == (expected.train_loss_ / n_rows).tolist()
     assert summary["file_bytes"] == model.stat().st_size
     assert summary["n_trees"] == 2 * 3 + 4 * (1 if is_directional else 2)
     assert summary["params"]["gap"] == 1

@@ -137,6 +137,7 @@ class TestCsv:
             ("a,b\n1,2\n", {"form": CsvFormat("::")}, "delimiter must be one ASCII character, or tab; got '::'"),
             ("width,b\n1,2\n", {"target": "widht"}, r"target 'widht' is not a column of .*Did you mean 'width'\?"),
             ("a,b\n1,2\n", {"target": "z"}, r"target 'z' is not a column of .*; its columns are a, b\.$"),
+            (",b\n0,2\n", {"target": "z"}, r"; its columns are '', b\.$"),
             ("a,b\n1,2\n", {"weight": "w"}, "weight 'w' is not a column of"),
             ("a,b\n1,2\n", {"drop": ["w"]}, "drop 'w' is not a column of"),
             ("a,b\n1,2\n", {"columns": ["a", "c"]}, r"data\.csv lacks a column that the model needs: c\."),

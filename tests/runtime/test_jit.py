@@ -65,16 +65,19 @@ def write(folder, number):
 
 
 def run(folder, **environment):
+    return [int(number) for number in start(folder, CALL, **environment).stdout.split()]
+
+
+def start(folder, program, **environment):
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "XDG_"))}
-    done = subprocess.run(
-        [sys.executable, "-c", CALL],
+    return subprocess.run(
+        [sys.executable, "-c", program],
         cwd=folder,
         env={**inherited, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", **environment},
         capture_output=True,
         text=True,
         check=True,
     )
-    return [int(number) for number in done.stdout.split()]
 
 
 def test_the_cache_is_used_until_a_kernel_that_is_called_changes(package):
@@ -84,6 +87,15 @@ def test_the_cache_is_used_until_a_kernel_that_is_called_changes(package):
     assert run(package, NUMBA_CACHE_DIR=str(cache)) == [20, 1]
     write(package, 2)
     assert run(package, NUMBA_CACHE_DIR=str(cache)) == [30, 0]
+
+
+def test_a_first_kernel_for_another_type_is_not_taken_for_an_empty_cache(package):
+    cache = str(package / "cache")
+    assert "Compiling the kernels that are needed first" in start(package, CALL, NUMBA_CACHE_DIR=cache).stderr
+    other = CALL.replace("outer(1)", "outer(1.5)")
+    assert "Compiling kernels that were not needed before" in start(package, other, NUMBA_CACHE_DIR=cache).stderr
+    write(package, 2)  # all that is in the cache is stale
+    assert "Compiling the kernels that are needed first" in start(package, CALL, NUMBA_CACHE_DIR=cache).stderr
 
 
 def test_without_any_folder_for_the_cache_kernels_still_run(package):

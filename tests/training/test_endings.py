@@ -226,3 +226,49 @@ def test_a_round_that_was_not_finished_is_in_no_checkpoint(tmp_path, keep):
         with pytest.raises(KeyboardInterrupt):
             model().fit(X, Y, callbacks=hooks)
     assert ABCBoostClassifier.load_model(tmp_path / "run").n_iter_ == 3
+
+
+# ------------------------------------------------------------------------------------------------ what is told
+
+
+@pytest.mark.parametrize("n_rounds", [0, 2])
+def test_an_interrupted_refit_is_told_with_the_model_that_is_kept(n_rounds, caplog):
+    hooks = [At(n_rounds, interrupt, is_refit=True, before=True)]
+    fitted = model(on_interrupt="keep").fit(X, Y, callbacks=hooks)
+    assert [record.message for record in caplog.records] == [
+        "The refit on all rows was interrupted: the model is that of the training before, whose best round was "
+        f"{fitted.best_iteration_}."
+    ]
+
+
+def test_an_interrupted_refit_that_was_resumed_tells_its_own_rounds(tmp_path, caplog):
+    hooks = [checkpoint(tmp_path / "run", every_rounds=1)]
+    with pytest.raises(KeyboardInterrupt):
+        model().fit(X, Y, callbacks=[*hooks, At(1, interrupt, is_refit=True, order=99)])
+    stop = [At(2, interrupt, is_refit=True)]
+    fitted = model(on_interrupt="keep").fit(X, Y, callbacks=stop, resume_from=tmp_path / "run")
+    assert f"the model has the {fitted.n_iter_} rounds done so far" in caplog.text
+
+
+def test_early_stopping_that_did_not_come_to_it_is_told(capsys):
+    options = {"n_estimators": 5, "early_stopping_rounds": 50, "learning_rate": 0.01}
+    fitted = model(**options, refit=False, verbose=5).fit(X, Y)
+    expected = "all rounds, 5, were done before early stopping ended it (best was round 5)"
+    assert fitted.stopped_because_ == expected
+    assert capsys.readouterr().out.rstrip().endswith(f"{expected}.")
+    assert model(n_estimators=5, early_stopping_rounds=None).fit(X, Y).stopped_because_ == "all rounds, 5, were done"
+
+
+def test_mean_losses_of_a_summary_are_those_of_the_fit(tmp_path):
+    (tmp_path / "model").touch()
+    weights = np.linspace(0.1, 3.0, 300)
+    options = {"n_estimators": 2, "early_stopping_rounds": None}
+    seen = []
+    hooks = [lambda context: seen.append(context.train_loss / context.total_weight)]
+    first = model(**options).fit(X, Y, weights, callbacks=hooks)
+    more = model(**options).fit(X[:99], Y[:99], init_model=first, callbacks=hooks)
+    described = summary.summarise(more, tmp_path / "model")
+    assert described["mean_train_loss"] == pytest.approx(seen)
+    assert f"mean logloss {seen[-1]:.6g} after round 4" in summary.as_text(described, 3)
+    described["mean_train_loss"] = None
+    assert "total logloss" in summary.as_text(described, 3)

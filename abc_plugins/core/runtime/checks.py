@@ -70,6 +70,16 @@ def check_flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
+_LIBRARIES = {"lightgbm": "LightGBM", "xgboost": "XGBoost", "catboost": "CatBoost"}
+
+
+def library_of(value: Any) -> str | None:
+    """Name of the other boosting library that a function, a class or an object of its class comes from, if one does."""
+    owners = value.__mro__ if isinstance(value, type) else (value, *type(value).__mro__)
+    modules = (str(getattr(owner, "__module__", "")).partition(".")[0] for owner in owners)
+    return next((_LIBRARIES[module] for module in modules if module in _LIBRARIES), None)
+
+
 def check_path(name: str, value: Any) -> str | None:
     """Return a path as a string, or None if there is none."""
     if value is None:

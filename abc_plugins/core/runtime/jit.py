@@ -15,7 +15,7 @@ from typing import Any
 
 import numba
 
-from abc_plugins.core.runtime.numba_internals import cache_folder, stamp_cache, watch_compilation
+from abc_plugins.core.runtime.numba_internals import cache_folder, has_cached, stamp_cache, watch_compilation
 
 Kernel = Callable[..., Any]
 
@@ -24,6 +24,8 @@ compiled_kernels: list[str] = []
 
 loaded_kernels: list[str] = []
 """Names of those that the cache had."""
+
+_dispatchers_with_cache: list[Any] = []
 
 _logger = logging.getLogger("abc_plugins")
 
@@ -56,6 +58,7 @@ def _cached(dispatcher: Any) -> Kernel:
     with contextlib.suppress(RuntimeError):
         dispatcher.enable_caching()
         stamp_cache(dispatcher, _STAMP)  # Numba itself does not look at the kernels that a kernel calls
+        _dispatchers_with_cache.append(dispatcher)
     _tell_of_compilation(dispatcher)
     return dispatcher
 
@@ -99,7 +102,9 @@ def _tell_of_compilation(dispatcher: Any) -> None:
             loaded_kernels.append(name)
             return
         if not compiled_kernels:
-            _logger.warning(compile_message(bool(loaded_kernels), folder))
+            # The first kernel of a process may be the one that is not there, as for data of another type.
+            has_some = bool(loaded_kernels) or any(map(has_cached, _dispatchers_with_cache))
+            _logger.warning(compile_message(has_some, folder))
         compiled_kernels.append(name)
 
     watch_compilation(dispatcher, tell)

@@ -15,7 +15,7 @@ from numba.core import caching, cgutils, types
 
 from abc_plugins.core.runtime.checks import check_supported
 
-__all__ = ["cache_folder", "cgutils", "check_version", "stamp_cache", "types", "watch_compilation"]
+__all__ = ["cache_folder", "cgutils", "check_version", "has_cached", "stamp_cache", "types", "watch_compilation"]
 
 SUPPORTED = "0.61 to 0.68"
 
@@ -39,6 +39,11 @@ def cache_folder(dispatcher: Any) -> Path | None:
     """Folder that a kernel's machine code is kept in; None if there is none."""
     folder = dispatcher._cache.cache_path
     return Path(folder) if folder else None
+
+
+def has_cached(dispatcher: Any) -> bool:
+    """Whether the cache has a kernel for arguments of some types; one of another version or stamp does not count."""
+    return bool(dispatcher._cache._cache_file._load_index())
 
 
 def watch_compilation(dispatcher: Any, tell: Callable[[bool], None]) -> None:
