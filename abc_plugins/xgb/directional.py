@@ -37,10 +37,15 @@ class XGBoostEngine:
         May be exchanged between rounds.
     max_leaves : int
         No tree may have more leaves.
+    reduce : callable
+        Adds arrays of sums over the workers of a cluster.
     """
 
-    def __init__(self, matrix: DMatrix, settings: RoundSettings, max_leaves: int) -> None:
+    def __init__(
+        self, matrix: DMatrix, settings: RoundSettings, max_leaves: int, reduce: Callable[[Floats], Floats]
+    ) -> None:
         self.settings = settings
+        self._reduce = reduce
         self._max_leaves = max_leaves
         self.grown: GrownTrees | None = None
         self.finders: list[LeafFinder] = []
@@ -50,15 +55,14 @@ class XGBoostEngine:
 
     def root_gains(self, z: Derivatives, h: Derivatives, round_index: int) -> Floats:
         """Gains of roots, from trees that are grown no further."""
-        stumps = {**self.settings.tree_params, "max_depth": 1, "max_leaves": 2}
-        grown = self._grow(z, h, round_index, stumps)
+        grown = self._grow(z, h, round_index, {"max_depth": 1, "max_leaves": 2})
         return np.array([tree.root_gain() for (tree,) in grown.trees])
 
     def grow(
         self, z: Derivatives, h: Derivatives, round_index: int, in_order: Callable[[int, int], Any] | None = None
     ) -> None:
         """Grow a tree for each direction."""
-        self.grown = self._grow(z, h, round_index, self.settings.tree_params)
+        self.grown = self._grow(z, h, round_index, {})
         self.finders = [leaf_finder(tree) for (tree,) in self.grown.trees]
         self._additions = self.grown.additions(self._matrix)
         if in_order is not None:
@@ -72,7 +76,11 @@ class XGBoostEngine:
             fail("max_depth or max_leaves", f"a tree of {n_leaves} leaves", allowed)
         return find_leaves(self.finders[tree], self._additions[tree]), n_leaves
 
-    def _grow(self, z: Derivatives, h: Derivatives, round_index: int, params: dict[str, Any]) -> GrownTrees:
+    def _grow(self, z: Derivatives, h: Derivatives, round_index: int, limits: dict[str, Any]) -> GrownTrees:
+        # Of all processes: they must grow the same trees.
+        curvature, n_samples = self._reduce(np.array([h.sum(dtype=np.float64) / max(len(h), 1), float(h.shape[1])]))
+        params = {**self.settings.directional_params(float(curvature), float(n_samples)), **limits}
+
         def write(gradients: AnyArray, hessians: AnyArray) -> None:
             np.negative(z, out=gradients, casting="same_kind")
             hessians[:] = h
@@ -170,7 +178,7 @@ class DirectionalMaker:
         rows = ProbabilityRows(labels, weights, equal, max_leaves, workers, reduce)
         rows.set_probabilities(softmax_rows(margins.T + start))
         schedule.go_on(len(past.bases), past.directions, rows.mean_hessian)
-        self._engine = XGBoostEngine(matrix, settings, max_leaves)
+        self._engine = XGBoostEngine(matrix, settings, max_leaves, reduce)
         self._rounds = DirectionalRounds(
             rows, weights, schedule, self._rules(settings), self._engine, guard=options.guard
         )

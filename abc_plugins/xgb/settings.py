@@ -20,9 +20,12 @@ _REFUSED_BOOSTERS = {
 }
 
 
-_STOCK_CHILD_WEIGHT, _CHILD_WEIGHT = 1.0, 0.0
-"""XGBoost's default of min_child_weight, and that of directional trees: the curvature along a direction vanishes as
-samples become certain, and late trees would not grow."""
+_STOCK_CHILD_WEIGHT = 1.0
+"""XGBoost's default of min_child_weight."""
+
+_LEAF_SAMPLES, _LEAVES_AT_LEAST = 10.0, 30
+"""Directional trees: the smallest leaf has the curvature of ten average samples; of fewer where a tree could not have
+30 such leaves. A fixed min_child_weight would end the growth as samples become certain."""
 
 _TWO_CLASSES = 2
 
@@ -48,6 +51,8 @@ class RoundSettings:
         No tree has more leaves.
     seed : int
     n_threads : int
+    chooses_child_weight : bool
+        Whether `min_child_weight` is ours to choose for each round.
     """
 
     n_classes: int
@@ -57,6 +62,14 @@ class RoundSettings:
     max_leaves: int
     seed: int
     n_threads: int
+    chooses_child_weight: bool = False
+
+    def directional_params(self, total_curvature: float, n_samples: float) -> dict[str, Any]:
+        """Parameters of the growth of directional trees, for samples of this curvature along an average direction."""
+        if not self.chooses_child_weight:
+            return self.tree_params
+        share = min(_LEAF_SAMPLES / n_samples, 1.0 / _LEAVES_AT_LEAST) if n_samples else 0.0
+        return self.tree_params | {"min_child_weight": share * total_curvature}
 
     @classmethod
     def of(cls, booster: Booster, options: BoostOptions, named: Container[str] = ()) -> RoundSettings:
@@ -76,8 +89,6 @@ class RoundSettings:
         keeps_values = not options.is_directional and options.leaf_values == "paper"
         tree = tree | {"max_delta_step": clip if keeps_values else 0.0}  # otherwise the clip is for our leaf values
         is_stock = "min_child_weight" not in named and float(tree["min_child_weight"]) == _STOCK_CHILD_WEIGHT
-        if options.is_directional and is_stock:
-            tree = tree | {"min_child_weight": _CHILD_WEIGHT}
         growth = gradient_booster["gbtree_train_param"]
         names = ("tree_method", "updater") if gradient_booster.get("specified_updater") else ("tree_method",)
         updaters: dict[str, Any] = {}
@@ -109,6 +120,7 @@ class RoundSettings:
             _max_leaves(tree, _ignores_max_leaves(learner)),
             int(generic["seed"]),
             resolve_n_jobs(threads if threads > 0 else None),
+            options.is_directional and is_stock,
         )
 
 

@@ -135,12 +135,27 @@ def test_search_gap_and_warmup(data):
     assert log_loss(booster.predict(matrix), y) == pytest.approx(history["t"][-1], abs=1e-5)
 
 
+def smallest_share(booster):
+    """Of the curvature at a root, the smallest share that one of its leaves has."""
+    nodes = booster.trees_to_dataframe()
+    roots = nodes[nodes["Node"] == 0].set_index("Tree")["Cover"]
+    leaves = nodes[nodes["Feature"] == "Leaf"]
+    return (leaves["Cover"] / leaves["Tree"].map(roots)).min()
+
+
+@pytest.mark.parametrize(("n_samples", "share"), [(60, 1 / 30), (600, 10 / 600)])
+def test_the_smallest_leaf_has_the_curvature_of_ten_average_samples(n_samples, share):
+    matrix = xgboost.DMatrix(*make_data(n_samples), nthread=1)
+    ours = abc_xgb.train(PARAMS | {"max_depth": 8}, matrix, 3, trees_per_round=1)
+    assert share * 0.999 < smallest_share(ours) < 2 * share
+    assert smallest_share(abc_xgb.train(PARAMS | {"max_depth": 8, "min_child_weight": 0.0}, matrix, 3)) < share / 2
+
+
 def test_min_child_weight_is_the_users_where_it_is_given():
-    X, y = make_data(40)
-    matrix = xgboost.DMatrix(X, y, nthread=1)
-    ours = abc_xgb.train(PARAMS, matrix, 3).get_dump()
-    assert abc_xgb.train(PARAMS | {"min_child_weight": 0.0}, matrix, 3).get_dump() == ours
-    assert abc_xgb.train(PARAMS | {"min_child_weight": 1.0}, matrix, 3).get_dump() != ours
+    matrix = xgboost.DMatrix(*make_data(40), nthread=1)
+    dumps = [abc_xgb.train(PARAMS | given, matrix, 3).get_dump() for given in ({}, {"min_child_weight": 0.0})]
+    dumps.append(abc_xgb.train(PARAMS | {"min_child_weight": 1.0}, matrix, 3).get_dump())
+    assert len(set(map(tuple, dumps))) == 3
 
 
 def test_leaf_vectors_have_xgboosts_own_lambda():
