@@ -58,6 +58,11 @@ def text_columns(names: Sequence[str], levels: Sequence[Any]) -> list[str]:
     return [name for name, known in found if known is not None and any(isinstance(level, str) for level in known)]
 
 
+def text_target(target: str, labels: Any) -> list[str]:
+    """The target if its labels are text; the same cells may look like numbers in another file."""
+    return [target] if labels.dtype.kind == "O" else []
+
+
 def check_output(path: str, force: bool, *inputs: str | None) -> None:
     """Find out before the work whether its result can be written; never over one of the inputs."""
     if not path:
