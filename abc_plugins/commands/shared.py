@@ -26,6 +26,17 @@ def add_table_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--encoding", default="utf-8", metavar="NAME", help="of the text (default utf-8)")
 
 
+def add_categories_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that makes columns categories besides those of text."""
+    parser.add_argument(
+        "--categorical-features",
+        type=lambda names: names.split(","),
+        default=[],
+        metavar="COLUMN,...",
+        help="columns that are categories though they look like numbers; columns of text are anyway",
+    )
+
+
 def csv_format(options: argparse.Namespace) -> CsvFormat:
     """The format of CSV files that the options say."""
     from abc_plugins.data.csvfiles import CsvFormat
