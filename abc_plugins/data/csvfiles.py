@@ -210,7 +210,6 @@ def label_values(cells: Sequence[str], form: CsvFormat, as_text: bool) -> AnyArr
     there = [cell for cell in cells if cell not in form.all_missing]
     missing = set(cells).difference(there)
     number = partial(to_number, form=form)
-    as_text = as_text or any(cell.startswith("+") for cell in there)
     kinds = ((to_integer, np.int64), (TRUTH_VALUES.__getitem__, np.bool_), (number, np.float64))
     for convert, dtype in () if as_text else kinds:
         labels = parse(there, convert, dtype)
