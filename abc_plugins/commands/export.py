@@ -52,6 +52,8 @@ class Format:
         Whether the other library rounds features to float32.
     takes_infinity : bool
         Whether it takes numbers that are too large for float32.
+    hint : str
+        What to do where rounding to float32 changes predictions.
     """
 
     module: str
@@ -61,6 +63,7 @@ class Format:
     suffixes: tuple[str, ...] = ()
     as_float32: bool = False
     takes_infinity: bool = True
+    hint: str = ""
 
 
 def _predict_onnx(path: str, X: Floats) -> Floats:
@@ -92,10 +95,24 @@ def _predict_xgboost(path: str, X: Floats) -> Floats:
 
 
 FORMATS = {
-    "onnx": Format("abc_plugins.onnx", "onnxruntime", _predict_onnx, 1e-5, as_float32=True),
+    "onnx": Format(
+        "abc_plugins.onnx",
+        "onnxruntime",
+        _predict_onnx,
+        1e-5,
+        as_float32=True,
+        hint="--input-type double does not round",
+    ),
     "lightgbm": Format("abc_plugins.lgbm", "lightgbm", _predict_lightgbm, 1e-10),
     "xgboost": Format(
-        "abc_plugins.xgb", "xgboost", _predict_xgboost, 1e-5, (".json", ".ubj"), True, takes_infinity=False
+        "abc_plugins.xgb",
+        "xgboost",
+        _predict_xgboost,
+        1e-5,
+        (".json", ".ubj"),
+        True,
+        False,
+        "XGBoost compares in float32 and knows no other way: train the model on features rounded to float32",
     ),
     "treelite": Format("abc_plugins.treelite", "treelite", _predict_treelite, 1e-6),
 }
@@ -186,6 +203,5 @@ def _check(options: argparse.Namespace, target: Format, model: ABCBoostClassifie
         f"{n_different} of {len(values)} rows of {options.check} differ by more than {tolerance:g}, up to {worst:.2g}"
     )
     if target.as_float32 and options.input_type != "double" and np.abs(found - rounded).max() <= tolerance:
-        hint = "; --input-type double does not round" if options.to == "onnx" else ""
-        message += f": features are rounded to float32, and these lie next to a threshold{hint}"
+        message += f": features are rounded to float32, and these lie next to a threshold; {target.hint}"
     raise ValueError(f"{options.out} was written, but {message}.")

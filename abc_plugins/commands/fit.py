@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from abc_plugins.commands.shared import add_table_options, check_output, read, text_columns, warn_of_index
+from abc_plugins.commands.shared import add_table_options, check_output, read, text_columns, text_target, warn_of_index
 from abc_plugins.core.runtime.checks import check_integer, fail
 from abc_plugins.data.csvfiles import TRUTH_VALUES
 
@@ -86,7 +86,8 @@ def run(options: argparse.Namespace) -> None:
     eval_set = None
     if options.eval_data is not None:
         names, levels = data.features.names or [], data.features.levels or []
-        extra = read(options, options.eval_data, **roles, columns=names, text=text_columns(names, levels))
+        text = [*text_columns(names, levels), *text_target(options.target, data.labels)]
+        extra = read(options, options.eval_data, **roles, columns=names, text=text)
         eval_set = [(extra.features, extra.labels, extra.weights)]
     start = time.perf_counter()
     model = ABCBoostClassifier(**parameters)

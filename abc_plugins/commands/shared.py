@@ -26,6 +26,17 @@ def add_table_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--encoding", default="utf-8", metavar="NAME", help="of the text (default utf-8)")
 
 
+def add_categories_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that makes columns categories besides those of text."""
+    parser.add_argument(
+        "--categorical-features",
+        type=lambda names: names.split(","),
+        default=[],
+        metavar="COLUMN,...",
+        help="columns that are categories though they look like numbers; columns of text are anyway",
+    )
+
+
 def csv_format(options: argparse.Namespace) -> CsvFormat:
     """The format of CSV files that the options say."""
     from abc_plugins.data.csvfiles import CsvFormat
@@ -56,6 +67,11 @@ def text_columns(names: Sequence[str], levels: Sequence[Any]) -> list[str]:
     """Columns whose levels are text; the same cells may look like numbers in another file."""
     found = zip(names, levels, strict=False)
     return [name for name, known in found if known is not None and any(isinstance(level, str) for level in known)]
+
+
+def text_target(target: str, labels: Any) -> list[str]:
+    """The target if its labels are text; the same cells may look like numbers in another file."""
+    return [target] if labels.dtype.kind == "O" else []
 
 
 def check_output(path: str, force: bool, *inputs: str | None) -> None:

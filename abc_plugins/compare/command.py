@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from abc_plugins.commands.shared import add_table_options
+from abc_plugins.commands.shared import add_categories_option, add_table_options
 from abc_plugins.compare.budgets import command as budgets
 from abc_plugins.compare.practice import command as practice
 from abc_plugins.compare.practice.plan import ROUNDS
@@ -59,13 +59,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--force", action="store_true", help="redo the fits that the folder has")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
-    parser.add_argument(
-        "--categorical-features",
-        type=lambda names: names.split(","),
-        default=[],
-        metavar="COLUMN,...",
-        help="columns of a CSV file that are categories though they look like numbers; columns of text are anyway",
-    )
+    add_categories_option(parser)
     add_table_options(parser)
     practice.add_options(parser)
     budgets.add_options(parser)

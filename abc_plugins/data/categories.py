@@ -126,6 +126,20 @@ class Categories:
         ]
 
 
+def listed_columns(categorical: Any) -> list[str]:
+    """Names of columns in a list of categorical features."""
+    return [one for one in categorical if isinstance(one, str)] if isinstance(categorical, list) else []
+
+
+def chosen_columns(categorical: Any, names: Sequence[str]) -> set[str]:
+    """Names of the columns that a list makes categorical."""
+    if not isinstance(categorical, list):
+        return set()
+    if categorical and isinstance(categorical[0], bool):
+        return {name for name, chosen in zip(names, categorical, strict=False) if chosen}
+    return {names[one] if isinstance(one, int) and one < len(names) else str(one) for one in categorical}
+
+
 def no_categories(n_features: int) -> Categories:
     """Make the categories of a model that has none."""
     return Categories((None,) * n_features, np.zeros(n_features, dtype=np.bool_))

@@ -12,9 +12,7 @@ import gzip
 import io
 import lzma
 import re
-import warnings
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -41,11 +39,7 @@ _NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity|nan)", r
 _HEXADECIMAL = re.compile(r"0x[0-9a-f]{1,15}", re.ASCII | re.IGNORECASE)
 """What a number looks like: float() would take 1_0 and the digits of other scripts as well."""
 
-_MOSTLY = 0.9
-"""A column of text in which this share of the cells are numbers was meant to be numbers."""
-
-_MANY_NUMBERS = 32
-"""A column with this many different numbers is hardly one of categories."""
+_LEADING_ZERO = re.compile(r"[+-]?0\d", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -193,45 +187,39 @@ def parse(cells: Sequence[str], convert: Callable[[str], Any], dtype: type) -> A
         return None
 
 
-def check_cells(
-    cells: Sequence[str | None], name: str, path: Path, form: CsvFormat, first_row: int = 1, known: bool = False
-) -> None:
-    """Refuse a column of text whose cells are nearly all numbers, with the row of the first one that is not.
+def loses_spelling(cells: Sequence[str], form: CsvFormat) -> bool:
+    """Whether distinct cells, read as numbers, lose zeros in front of them, or two of them become the same number."""
+    there = [cell for cell in cells if cell not in form.all_missing]
+    for convert, dtype in ((to_integer, np.int64), (partial(to_number, form=form), np.float64)):
+        numbers = parse(there, convert, dtype)
+        if numbers is not None:
+            return np.unique(numbers).size < len(there) or any(map(has_leading_zero, there))
+    return False
 
-    `first_row` is the number of the first cell's row in the file. A column that is `known` to hold numbers may have no
-    other cell at all.
+
+def has_leading_zero(cell: str) -> bool:
+    """Whether a number begins with a zero that it could do without."""
+    return _LEADING_ZERO.match(cell) is not None
+
+
+def label_values(cells: Sequence[str], form: CsvFormat, as_text: bool) -> AnyArray:
+    """The labels of distinct cells: numbers or truth values if all are and keep their spelling, else text.
+
+    A missing value among numbers is None. With `as_text`, labels are text whatever they look like.
     """
-    counts = Counter(cell for cell in cells if cell is not None and cell not in form.all_missing)
-    bad = {cell for cell in counts if not is_number(cell, form)}
-    total, n_bad = sum(counts.values()), sum(counts[cell] for cell in bad)
-    if not bad or (n_bad > (1 - _MOSTLY) * total and not known):
-        _warn_of_marker(bad, counts, name, path)
-        return
-    index = next(index for index, cell in enumerate(cells) if cell in bad)
-    what = f"{cells[index]!r} in row {first_row + index}"
-    if known:
-        raise ValueError(
-            f"Column {name!r} of {path} must have numbers, as in training; got {what}. Mend the file, or name "
-            "the cell as missing (--missing)."
-        )
-    raise ValueError(
-        f"Column {name!r} of {path} has numbers in {total - n_bad} rows, but {what}"
-        f"{f' and others in {n_bad - 1} more' if n_bad > 1 else ''}. Mend the file, name the cell as missing "
-        "(--missing), or make the column categorical (--categorical-features)."
-    )
-
-
-def _warn_of_marker(bad: set[str], counts: Counter[str], name: str, path: Path) -> None:
-    """Warn of a column of categories that are all numbers but one, and rarely the same: that one may mean missing."""
-    marker = next(iter(bad), "")
-    n_numbers = sum(counts.values()) - counts[marker]
-    if len(bad) == 1 and len(counts) > _MANY_NUMBERS and n_numbers > counts[marker]:
-        warnings.warn(
-            f"Column {name!r} of {path} has {len(counts) - 1} different numbers in {n_numbers} rows, and {marker!r} in "
-            f"{counts[marker]}: it is taken for categories. If that cell stands for a missing value, say so with "
-            f"--missing {marker!r}.",
-            stacklevel=2,
-        )
+    there = [cell for cell in cells if cell not in form.all_missing]
+    missing = set(cells).difference(there)
+    number = partial(to_number, form=form)
+    kinds = ((to_integer, np.int64), (TRUTH_VALUES.__getitem__, np.bool_), (number, np.float64))
+    for convert, dtype in () if as_text else kinds:
+        labels = parse(there, convert, dtype)
+        if labels is None:
+            continue
+        if missing:
+            return np.array([None if cell in missing else cell for cell in cells], dtype=object)
+        if not loses_spelling(there, form):
+            return labels
+    return np.array(cells, dtype=object)
 
 
 # ------------------------------------------------------------------------------------------------ standard library
@@ -262,19 +250,22 @@ def read_rows(path: Path, form: CsvFormat) -> Iterator[list[str]]:
 # ------------------------------------------------------------------------------------------------ pyarrow
 
 
-def read_arrow(path: Path, form: CsvFormat, names: Sequence[str], text: Sequence[str], target: str | None) -> Any:
-    """Read a whole file into an Arrow table; columns in `text` are text whatever they look like."""
+def read_arrow(path: Path, form: CsvFormat, names: Sequence[str], text: Sequence[str | None]) -> Any:
+    """Read a whole file into an Arrow table of numbers, and of cells as they are; those in `text` are never numbers."""
     import pyarrow as pa
 
     table = _read_arrow(path, form, names, text)
-    numeric = [f.name for f in table.schema if _is_number_type(f.type) and f.name != target]
-    if form.has_missing_numbers and numeric:  # pyarrow would not see them between blanks
-        again = _read_arrow(path, form, names, [*text, *numeric])
-        for name in numeric:
-            table = table.set_column(names.index(name), name, again.column(name))
-    strings = [f.name for f in table.schema if f.type == pa.string()]
-    # Labels are text as soon as pyarrow takes one for text.
-    return with_numbers(table, form, [*text, target], strings)
+    # Pyarrow sees no missing numbers between blanks. Dates are text, as for the standard library.
+    again = [
+        f.name
+        for f in table.schema
+        if pa.types.is_temporal(f.type) or (form.has_missing_numbers and _is_number_type(f.type))
+    ]
+    if again:
+        cells = _read_arrow(path, form, names, [*text, *again])
+        for name in again:
+            table = table.set_column(names.index(name), name, cells.column(name))
+    return table
 
 
 def _is_number_type(kind: Any) -> bool:
@@ -283,7 +274,7 @@ def _is_number_type(kind: Any) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
-def _read_arrow(path: Path, form: CsvFormat, names: Sequence[str], text: Sequence[str]) -> Any:
+def _read_arrow(path: Path, form: CsvFormat, names: Sequence[str], text: Sequence[str | None]) -> Any:
     """A table of what pyarrow takes the columns for, except those in `text`."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
@@ -331,13 +322,18 @@ def iterate_arrow(
                 yield pa.Table.from_batches([batch]).rename_columns(list(wanted))
 
 
-def with_numbers(cells: Any, form: CsvFormat, text: Sequence[str | None], names: Sequence[str]) -> Any:
-    """Columns of text without blanks, as numbers where all cells are numbers, truth values or missing."""
+def with_numbers(cells: Any, form: CsvFormat, text: Sequence[str | None], chosen: Iterable[str] = ()) -> Any:
+    """Columns of text without blanks, as numbers where all cells are numbers, truth values or missing.
+
+    Those that are `chosen` as categories stay text where numbers would lose their spelling.
+    """
+    import pyarrow as pa
     from pyarrow import compute
 
-    for name in names:
+    for name in [field.name for field in cells.schema if field.type == pa.string()]:
         column = compute.utf8_trim(cells.column(name), BLANKS)
-        numbers = None if name in text else _numbers(column, form)
+        is_text = name in text or (name in chosen and loses_spelling(column.unique().to_pylist(), form))
+        numbers = None if is_text else _numbers(column, form)
         cells = cells.set_column(cells.column_names.index(name), name, column if numbers is None else numbers)
     return cells
 
@@ -361,6 +357,19 @@ def _numbers(column: Any, form: CsvFormat) -> Any:
             numbers = pa.array(found)
             return pa.chunked_array([numbers.take(chunk.indices) for chunk in coded], numbers.type)
     return None
+
+
+def with_nulls(table: Any, form: CsvFormat) -> Any:
+    """Make cells of text that stand for missing values missing; in a column of labels they are labels."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    missing, null = pa.array(form.all_missing), pa.scalar(None, pa.string())
+    for index, column in enumerate(table.columns):
+        if pa.types.is_string(column.type):
+            column = compute.if_else(compute.is_in(column, missing), null, column)
+            table = table.set_column(index, table.column_names[index], column)
+    return table
 
 
 def _parse_options(path: Path, form: CsvFormat) -> Any:

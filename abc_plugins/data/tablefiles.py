@@ -17,31 +17,37 @@ from typing import Any
 import numpy as np
 
 from abc_plugins.core.runtime.arrays import AnyArray
+from abc_plugins.data.categories import chosen_columns, listed_columns
 from abc_plugins.data.columns import levels_of_values, refuse_column
 from abc_plugins.data.csvfiles import (
     BLANKS,
-    TRUTH_VALUES,
     CsvFormat,
-    check_cells,
     check_delimiter,
     check_text,
     column_names,
     iterate_arrow,
+    label_values,
+    loses_spelling,
     parse,
     read_arrow,
     read_rows,
     to_integer,
     to_number,
     to_truth,
+    with_nulls,
     with_numbers,
 )
 from abc_plugins.data.tablechecks import (
     EXACT_INTEGERS,
+    check_cells,
     check_column,
     check_features,
     check_integers,
+    check_known_categories,
     check_names,
     check_roles,
+    empty_labels,
+    warn_of_zeros,
 )
 from abc_plugins.data.tables import Features, read_features
 from abc_plugins.data.tablewriting import PARQUET_SUFFIXES, require_pyarrow
@@ -95,24 +101,34 @@ def read_table(
     form : CsvFormat, optional
         How a CSV file is written down.
     categorical : "from_dtype", list of str or None
-        Columns to read as categories: those of text, those in the list, or none.
+        Columns to read as categories: those of text, those in the list, or none. In a CSV file, numbers of listed
+        columns stay text if one begins with a needless zero, or if two spellings of one number occur.
     text : sequence of str, default=()
         Columns of a CSV file that are text whatever they look like; names that the file does not have are ignored.
     dates_as_text : bool, default=False
-        Take columns of dates and times as text; otherwise pyarrow's are refused.
+        Take columns of dates and times as text; otherwise they are refused.
     """
-    path = Path(path)
+    path, form = Path(path), form or CsvFormat()
     given = {role: [name] for role, name in (("target", target), ("weight", weight)) if name is not None}
-    wanted = [*(columns or ()), *drop, *text, *_listed(categorical), *(name for (name,) in given.values())]
-    reader = _open(path, form or CsvFormat(), wanted, text, target)
+    wanted = [*(columns or ()), *drop, *text, *listed_columns(categorical), *(name for (name,) in given.values())]
+
+    def features_of(names: list[str]) -> list[str]:
+        return [name for name in names if name not in {target, weight, *drop}] if columns is None else list(columns)
+
+    def choose(names: list[str]) -> set[str]:
+        return chosen_columns(categorical, features_of(names))
+
+    reader = _open(path, form, wanted, text, target, choose, columns is not None)
     if dates_as_text:
         reader.make_dates_text()
     for role, name in [("target", target), ("weight", weight), *(("drop", name) for name in drop)]:
         check_column(path, reader.names, name, role)
     check_roles(path, drop, **given, features=columns or ())
-    others = [name for name in reader.names if name not in {target, weight, *drop}]
-    check_features(path, reader.names, others if columns is None else columns)
-    features = reader.features(others if columns is None else list(columns), categorical, columns is not None)
+    others = features_of(reader.names)
+    check_features(path, reader.names, others)
+    features = reader.features(others, categorical, columns is not None)
+    if columns is None and path.suffix.lower() not in PARQUET_SUFFIXES:
+        warn_of_zeros(path, form, reader.names, features)
     labels = None if target is None else _labels(reader, target)
     weights = None if weight is None else reader.features([weight]).array[:, 0]
     return TableData(features, labels, weights)
@@ -136,7 +152,7 @@ def read_batches(
     keep : sequence of str
     """
     path, form = Path(path), form or CsvFormat()
-    names, tables = _batches(path, form, [*(columns or ()), *drop, *keep, *_listed(categorical)], text)
+    names, tables = _batches(path, form, [*(columns or ()), *drop, *keep, *listed_columns(categorical)], text)
     for role, name in [*(("drop", name) for name in drop), *(("id", name) for name in keep)]:
         check_column(path, names, name, role)
     check_roles(path, drop, features=columns or ())
@@ -158,13 +174,8 @@ def _labels(reader: _TableFile, target: str) -> AnyArray:
     if labels.dtype.kind == "O":
         missing = np.flatnonzero([label is None or label == "" for label in labels])
         if missing.size:
-            raise _empty_labels(target, reader.path, missing)
+            raise empty_labels(target, reader.path, missing)
     return labels
-
-
-def _empty_labels(target: str, path: Path, rows: AnyArray) -> ValueError:
-    more = f" and {rows.size - 1} more" if rows.size > 1 else ""
-    return ValueError(f"target {target!r} of {path} is empty in row {rows[0] + 1}{more}.")
 
 
 # ------------------------------------------------------------------------------------------------ readers
@@ -180,18 +191,23 @@ class _TableFile:
         Of the columns.
     first_row : int
         Number of the first row in the file; the first of all is 1, names do not count.
+    dates_are_text, keeps_spelling : bool
+        Whether dates are taken, and whether categories stay text where numbers would lose their spelling.
     """
 
     path: Path
     names: list[str]
     first_row: int
+    dates_are_text = False
+    keeps_spelling = False
 
     def features(self, names: list[str], categorical: Any = None, known: bool = False) -> Features:
         """Columns of numbers and categories; of `known` columns those that are no text must be numbers."""
         raise NotImplementedError
 
     def make_dates_text(self) -> None:
-        """Take dates as text, which they are unless the reader knows better."""
+        """Take dates as text, which are refused otherwise."""
+        self.dates_are_text = True
 
     def labels(self, name: str) -> AnyArray:
         """Read one column of labels."""
@@ -202,12 +218,16 @@ class _TableFile:
         raise NotImplementedError
 
 
-def _listed(categorical: Any) -> list[str]:
-    """Names of columns in a list of categorical features."""
-    return [one for one in categorical if isinstance(one, str)] if isinstance(categorical, list) else []
-
-
-def _open(path: Path, form: CsvFormat, wanted: Sequence[str], text: Sequence[str], target: str | None) -> _TableFile:
+def _open(
+    path: Path,
+    form: CsvFormat,
+    wanted: Sequence[str],
+    text: Sequence[str],
+    target: str | None,
+    choose: Callable[[list[str]], set[str]],
+    known: bool,
+) -> _TableFile:
+    """Open a file; of its column names, `choose` returns those of categories, whose kind may be `known`."""
     if path.suffix.lower() in PARQUET_SUFFIXES:
         require_pyarrow(path)
         return _ArrowTable(path, _without_index(_open_parquet(path).read()))
@@ -215,8 +235,13 @@ def _open(path: Path, form: CsvFormat, wanted: Sequence[str], text: Sequence[str
     names = column_names(path, form, wanted)
     check_names(path, names)
     if find_spec("pyarrow") is not None:
-        return _ArrowTable(path, read_arrow(path, form, names, text, target), form, text)
-    return _TextTable(path, names, list(read_rows(path, form))[1:], form, text)
+        chosen = choose(names)
+        cells = read_arrow(path, form, names, [*text, *chosen, target])
+        table = with_numbers(cells, form, [*text, target], () if known else chosen)
+        return _ArrowTable(path, table, form, text, cells)
+    table = _TextTable(path, names, list(read_rows(path, form))[1:], form, text)
+    table.keeps_spelling = not known
+    return table
 
 
 def _batches(
@@ -245,7 +270,7 @@ def _batches(
     def read_csv(wanted: list[str]) -> Iterator[_TableFile]:
         first_row = 1
         for cells in iterate_arrow(path, form, names, wanted, _BATCH_BYTES):
-            yield _ArrowTable(path, with_numbers(cells, form, text, wanted), form, text, cells, first_row)
+            yield _ArrowTable(path, with_numbers(cells, form, text), form, text, cells, first_row)
             first_row += cells.num_rows
 
     return names, read_csv
@@ -281,6 +306,7 @@ class _ArrowTable(_TableFile):
     def make_dates_text(self) -> None:
         import pyarrow as pa
 
+        super().make_dates_text()
         for index, column in enumerate(self.table.columns):
             if pa.types.is_temporal(column.type) and not pa.types.is_duration(column.type):
                 self.table = self.table.set_column(index, self.names[index], column.cast(pa.string()))
@@ -289,7 +315,7 @@ class _ArrowTable(_TableFile):
         table = self.table.select(names)
         self._check(table, categorical, known)
         if self.form is not None and categorical is not None:
-            table = _with_nulls(table, self.form)
+            table = with_nulls(table, self.form)
         return read_features(table, input_name=str(self.path), categorical=categorical)
 
     def _check(self, table: Any, categorical: Any, known: bool) -> None:
@@ -297,12 +323,18 @@ class _ArrowTable(_TableFile):
         import pyarrow as pa
         from pyarrow import compute
 
-        chosen = _chosen(categorical, table.column_names)
+        chosen = chosen_columns(categorical, table.column_names)
         for name, column in zip(table.column_names, table.columns, strict=True):
-            if name in self.text or name in chosen:
+            if name in self.text:
+                continue
+            if name in chosen:
+                cells = self.cells.column(name)
+                if pa.types.is_string(cells.type) and not pa.types.is_string(column.type):
+                    check_known_categories(cells.unique().to_pylist(), name, self.path)
                 continue
             if self.form is not None and pa.types.is_string(column.type):
-                check_cells(column.to_pylist(), name, self.path, self.form, self.first_row, known)
+                cells, dates = column.to_pylist(), self.dates_are_text
+                check_cells(cells, name, self.path, self.form, self.first_row, known, dates)
             elif pa.types.is_integer(column.type) and column.type.bit_width == 64:
                 extremes = compute.min_max(column).as_py().values()
                 if any(value is not None and abs(value) > EXACT_INTEGERS for value in extremes):
@@ -312,25 +344,19 @@ class _ArrowTable(_TableFile):
         import pyarrow as pa
 
         column = self.table.column(name)
+        if self.form is not None:
+            coded = column.combine_chunks().dictionary_encode()
+            return label_values(coded.dictionary.to_pylist(), self.form, name in self.text)[coded.indices.to_numpy()]
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         if pa.types.is_temporal(column.type):
             column = column.cast(pa.string())
         if column.null_count:
-            raise _empty_labels(name, self.path, np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)))
+            raise empty_labels(name, self.path, np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)))
         return np.asarray(column.to_numpy())
 
     def values(self, name: str) -> list[Any]:
         return list(self.cells.column(name).to_pylist())
-
-
-def _chosen(categorical: Any, names: Sequence[str]) -> set[str]:
-    """Names of the columns that a list makes categorical."""
-    if not isinstance(categorical, list):
-        return set()
-    if categorical and isinstance(categorical[0], bool):
-        return {name for name, chosen in zip(names, categorical, strict=False) if chosen}
-    return {names[one] if isinstance(one, int) and one < len(names) else str(one) for one in categorical}
 
 
 def _open_parquet(path: Path) -> Any:
@@ -348,19 +374,6 @@ def _without_index(table: Any) -> Any:
     """Leave out the row index that pandas stores beside the columns: it is no feature."""
     index = [name for name in table.column_names if name.startswith("__index_level_")]
     return table.drop_columns(index) if index else table
-
-
-def _with_nulls(table: Any, form: CsvFormat) -> Any:
-    """Make cells of text that stand for missing values missing; in a column of labels they are labels."""
-    import pyarrow as pa
-    from pyarrow import compute
-
-    missing, null = pa.array(form.all_missing), pa.scalar(None, pa.string())
-    for index, column in enumerate(table.columns):
-        if pa.types.is_string(column.type):
-            column = compute.if_else(compute.is_in(column, missing), null, column)
-            table = table.set_column(index, table.column_names[index], column)
-    return table
 
 
 class _TextTable(_TableFile):
@@ -382,7 +395,7 @@ class _TextTable(_TableFile):
         self.columns = dict(zip(self.names, zip(*rows, strict=True), strict=True))
 
     def features(self, names: list[str], categorical: Any = None, known: bool = False) -> Features:
-        chosen = _chosen(categorical, names)
+        chosen = chosen_columns(categorical, names)
         columns = [self._column(name, name in chosen, categorical is not None, known) for name in names]
         values = np.empty((len(columns[0]), len(names)), order="F")
         levels: list[AnyArray | None] = [None] * len(names)
@@ -397,26 +410,28 @@ class _TextTable(_TableFile):
     def _column(self, name: str, is_category: bool, may_be_text: bool, known: bool) -> AnyArray | list[str | None]:
         """Numbers if all cells are, else text."""
         cells = self._cells(name)
-        for convert in () if name in self.text else (to_number, to_truth):
+        as_text = name in self.text
+        if is_category and not as_text:
+            distinct = list(dict.fromkeys(cells))
+            as_text = self.keeps_spelling and loses_spelling(distinct, self.form)
+            if not as_text:
+                check_known_categories(distinct, name, self.path)
+        for convert in () if as_text else (to_number, to_truth):
             numbers = parse(cells, partial(convert, form=self.form), np.float64)
             if numbers is not None:
                 if not is_category and (np.abs(numbers) >= EXACT_INTEGERS).any():
                     check_integers(name, self.path, [_whole(cell) for cell in cells], self.first_row)
                 return numbers
         if name not in self.text and not is_category:
-            check_cells(cells, name, self.path, self.form, self.first_row, known)
+            check_cells(cells, name, self.path, self.form, self.first_row, known, self.dates_are_text)
         if not may_be_text:
             refuse_column(name, "String", str(self.path))
         return [None if cell in self.form.all_missing else cell for cell in cells]
 
     def labels(self, name: str) -> AnyArray:
         cells = self._cells(name)
-        number = partial(to_number, form=self.form)
-        for convert, dtype in ((to_integer, np.int64), (TRUTH_VALUES.__getitem__, np.bool_), (number, np.float64)):
-            labels = parse(cells, convert, dtype)
-            if labels is not None and not (labels.dtype.kind == "f" and np.isnan(labels).any()):
-                return labels
-        return np.array(cells, dtype=object)
+        distinct = {cell: index for index, cell in enumerate(dict.fromkeys(cells))}
+        return label_values(list(distinct), self.form, name in self.text)[[distinct[cell] for cell in cells]]
 
     def values(self, name: str) -> list[Any]:
         return list(self.columns[name])

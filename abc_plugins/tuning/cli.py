@@ -6,13 +6,26 @@ import argparse
 import json
 import os
 import shlex
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from abc_plugins.commands.shared import (
+    add_categories_option,
+    add_table_options,
+    check_output,
+    csv_format,
+    text_columns,
+    text_target,
+)
+from abc_plugins.core.runtime.arrays import AnyArray
 from abc_plugins.core.runtime.checks import fail
 from abc_plugins.data.categories import FROM_DTYPE
-from abc_plugins.data.csvfiles import CsvFormat
 from abc_plugins.data.tablefiles import read_table
+from abc_plugins.data.tables import Features, read_features
 
 _ACTIONS = ("run", "status", "report")
 _USAGE = "DATA, 'run DATA', 'status' or 'report'"
@@ -32,6 +45,8 @@ def add_tune_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="replace the --out file if it exists")
     _add_run_options(parser.add_argument_group("tuning"))
     _add_data_options(parser.add_argument_group("data"))
+    add_categories_option(parser)
+    add_table_options(parser)
     parser.add_argument("--json", action="store_true", help="print the status as JSON")
 
 
@@ -62,9 +77,6 @@ def _add_data_options(group: Any) -> None:
     group.add_argument("--group", metavar="COLUMN", help="column whose equal values stay in one part of a fold")
     group.add_argument("--time-ordered", action="store_true", help="rows are in order of time: test on later ones")
     group.add_argument("--test-data", metavar="FILE", help="CSV or Parquet file to score once, at the end")
-    group.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out")
-    group.add_argument("--delimiter", help="of CSV files (default: comma, or tab for .tsv)")
-    group.add_argument("--encoding", default="utf-8", help="of CSV files (default utf-8)")
 
 
 def run_tune(options: argparse.Namespace) -> None:
@@ -88,7 +100,6 @@ def run_tune(options: argparse.Namespace) -> None:
 def _run(options: argparse.Namespace, path: str) -> None:
     from sklearn.model_selection import TimeSeriesSplit
 
-    from abc_plugins.commands.shared import check_output
     from abc_plugins.tuning.ensemble import save_estimator
     from abc_plugins.tuning.report.page import COMMAND
     from abc_plugins.tuning.tuner import tune
@@ -103,8 +114,10 @@ def _run(options: argparse.Namespace, path: str) -> None:
     data, groups = _read(options, path)
     test = None
     if options.test_data is not None:
-        text = _text_columns(data.features)
-        extra = _read_file(options, options.test_data, columns=data.features.names, categorical=text or None, text=text)
+        names, levels = data.features.names or [], data.features.levels or []
+        categorical = [name for name, known in zip(names, levels, strict=False) if known is not None]
+        text = [*text_columns(names, levels), *text_target(options.target, data.labels)]
+        extra = _read_file(options, options.test_data, columns=names, categorical=categorical or None, text=text)
         test = (extra.features, extra.labels, *([] if extra.weights is None else [extra.weights]))
     result = tune(
         data.features,
@@ -183,16 +196,18 @@ def _check_resume(options: argparse.Namespace, name: str) -> None:
 
 def _read_file(options: argparse.Namespace, path: str, **roles: Any) -> Any:
     drop = [*options.drop, *([options.group] if options.group else [])]
-    form = CsvFormat(options.delimiter, options.encoding)
+    form = csv_format(options)
     return read_table(path, target=options.target, weight=options.weight, drop=drop, form=form, **roles)
 
 
 def _read(options: argparse.Namespace, path: str) -> tuple[Any, Any]:
-    data = _read_file(options, path, categorical=FROM_DTYPE)
+    chosen = options.categorical_features
+    data = _read_file(options, path, categorical=FROM_DTYPE, text=chosen)
+    data = replace(data, features=_with_categories(data.features, chosen, path))
     if options.group is None:
         return data, None
     # As a target a column may hold text.
-    form = CsvFormat(options.delimiter, options.encoding)
+    form = csv_format(options)
     try:
         groups = read_table(
             path, target=options.group, columns=data.features.names[:1], categorical=FROM_DTYPE, form=form
@@ -202,9 +217,24 @@ def _read(options: argparse.Namespace, path: str) -> tuple[Any, Any]:
     return data, groups.labels
 
 
-def _text_columns(features: Any) -> list[str]:
-    """Columns of the training data that are categories: they are so in the test data, too."""
-    return [name for name, levels in zip(features.names, features.levels or (), strict=False) if levels is not None]
+def _with_categories(features: Features, categorical: Sequence[str], path: str) -> Features:
+    """The features with these columns as categories, besides those that are."""
+    names = features.names or []
+    for name in categorical:
+        if name not in names:
+            fail("--categorical-features", name, f"columns of {path} that are features")
+    if not categorical:
+        return features
+    levels = features.levels or [None] * len(names)
+    chosen = [name in categorical or known is not None for name, known in zip(names, levels, strict=True)]
+    read = read_features(features, categorical=chosen)
+    return replace(read, levels=[None if one is None else _whole(one) for one in read.levels or ()] or None)
+
+
+def _whole(levels: AnyArray) -> AnyArray:
+    """Levels as whole numbers if they are: XGBoost takes no others."""
+    is_whole = levels.dtype.kind == "f" and (np.abs(levels) < 2**53).all() and (levels == np.floor(levels)).all()
+    return levels.astype(np.int64) if is_whole else levels
 
 
 # ------------------------------------------------------------------------------------------------ look
@@ -233,7 +263,6 @@ def _status(options: argparse.Namespace) -> None:
 
 
 def _report(options: argparse.Namespace) -> None:
-    from abc_plugins.commands.shared import check_output
     from abc_plugins.tuning.report.page import write_report
 
     if options.out is None:

@@ -17,11 +17,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from abc_plugins.core.runtime.arrays import AnyArray, Floats, Integers
 from abc_plugins.core.runtime.atomic import replace_file
+from abc_plugins.tuning.metric import SMALLEST_PROBABILITY
 
 _STEPS = 25
 """Members that are added, one after the other and with repetition; a weight is a multiple of one divided by this."""
 
-_SMALLEST_PROBABILITY = 1e-15
 _CONTENTS = "ensemble.json"
 
 
@@ -129,7 +129,7 @@ def _select(right: Floats, mass: Floats) -> Floats:
 
 
 def _log_loss(right: Floats, mass: Floats) -> float:
-    return float(-np.average(np.log(np.maximum(right, _SMALLEST_PROBABILITY)), weights=mass))
+    return float(-np.average(np.log(np.maximum(right, SMALLEST_PROBABILITY)), weights=mass))
 
 
 class WeightedEnsemble(ClassifierMixin, BaseEstimator):

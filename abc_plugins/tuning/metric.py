@@ -12,7 +12,8 @@ from abc_plugins.core.runtime.checks import fail
 from abc_plugins.training.evaluation import EvalSet, Metrics
 
 _ALLOWED = "'error', 'logloss' or a function (y_true, y_proba) -> (name, value, higher_is_better)"
-_SMALLEST_PROBABILITY = 1e-300
+SMALLEST_PROBABILITY = float(np.finfo(np.float64).eps)
+"""As in scikit-learn's log_loss: a row of a class that a fold was not trained on costs 36."""
 
 
 class TunedMetric:
@@ -57,7 +58,7 @@ class TunedMetric:
     def _evaluate(self, codes: Integers, probabilities: Floats, weights: Floats | None) -> list[tuple[str, float]]:
         scores = np.asarray(probabilities, dtype=np.float64)
         if self.eval_metric != "error":  # logarithms could make two probabilities equal and change the label
-            scores = np.log(np.maximum(scores, _SMALLEST_PROBABILITY))
+            scores = np.log(np.maximum(scores, SMALLEST_PROBABILITY))
         weights = np.ones(codes.size) if weights is None else weights
         return self._metrics.evaluate(
             EvalSet("", np.empty((0, 0)), self.classes[codes], codes, weights, scores, self.classes)

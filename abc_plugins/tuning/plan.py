@@ -13,7 +13,7 @@ from abc_plugins.core.runtime.checks import check_flag, check_integer, check_rea
 from abc_plugins.data.columns import warn_caller
 from abc_plugins.tuning.engines.base import PACKAGES, FoldStopping, TunedEngine, engine_class
 from abc_plugins.tuning.metric import TunedMetric
-from abc_plugins.tuning.result import ROWS_RATIO
+from abc_plugins.tuning.result import MISSING_CLASSES, ROWS_RATIO
 from abc_plugins.tuning.space import Space, change_space, default_space, plain_name
 from abc_plugins.tuning.splits import Fold, make_folds, usual_repeats, usual_validation_fraction
 from abc_plugins.tuning.starts import Start, first_trials
@@ -98,12 +98,18 @@ class StudyPlan:
             PREFIX + "engine": self.engine.name,
             PREFIX + "metric": self.metric.name,
             PREFIX + "classes": [str(label) for label in self.data.classes.tolist()],
+            MISSING_CLASSES: self._missing_classes(),
             PREFIX + "n_folds": len(self.folds),
             PREFIX + "shape": list(self.data.shape),
             TEST_SHARE: float(np.mean(shares)),
             ROWS_RATIO: self._rows_ratio(),
             FINGERPRINT: fingerprint(self.data.fingerprint(), self.folds, self.space, self.settings, packages),
         }
+
+    def _missing_classes(self) -> list[str]:
+        """Labels that the training rows of some fold do not have."""
+        everywhere = [np.isin(np.arange(self.data.classes.size), self.data.codes[fold.train]) for fold in self.folds]
+        return [str(label) for label in self.data.classes[~np.all(everywhere, axis=0)].tolist()]
 
     def _rows_ratio(self) -> float:
         """Rows of all data for each row that grows the trees of a fold; those without weight do not count."""

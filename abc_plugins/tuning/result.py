@@ -17,6 +17,10 @@ from abc_plugins.tuning.verdict import Verdict, judge
 ROWS_RATIO = PREFIX + "rows_ratio"
 """Attribute of a study: rows of the final fit for each row that grows the trees of a fold."""
 
+MISSING_CLASSES = PREFIX + "missing_classes"
+"""Attribute of a study: labels, as text, that the training rows of some fold do not have."""
+
+_NAMED_CLASSES = 5
 _NEARLY = 0.98
 """Early stopping returns the best round, which lies a little before the last one."""
 
@@ -179,6 +183,18 @@ def cut_short(study: Any) -> str | None:
     return f"{fits} ran (nearly) to max_rounds ({most}): more rounds may be better."
 
 
+def rare_classes(study: Any) -> str | None:
+    """A warning if classes are missing from the training rows of a fold."""
+    missing = study.user_attrs.get(MISSING_CLASSES)  # studies of 0.1.0 do not tell
+    if not missing:
+        return None
+    names = ", ".join(missing[:_NAMED_CLASSES]) + (", ..." if len(missing) > _NAMED_CLASSES else "")
+    return (
+        f"the training rows of some folds lack {names}: rows of such a class cannot be predicted there, and worsen the "
+        "score of every trial alike."
+    )
+
+
 def summary_text(study: Any) -> str:
     """What was found, with the spread over the folds."""
     attributes = study.user_attrs
@@ -200,7 +216,7 @@ def summary_text(study: Any) -> str:
         f"{len(scores)} folds, {outcome(chosen)[COST]:,} trees grown for them",
         f"parameters       {parameters}{'; all others as they come' if is_default else ''}",
     ]
-    for label, warning in (("noise", noise(study)), ("rounds", cut_short(study))):
+    for label, warning in (("noise", noise(study)), ("rounds", cut_short(study)), ("classes", rare_classes(study))):
         lines += [f"{label:17}{warning}"] if warning else []
     return "\n".join(lines)
 

@@ -68,7 +68,7 @@ def with_vector_leaves(booster: Booster) -> Booster:
     True
     """
     if not isinstance(booster, Booster):
-        fail("booster", type(booster).__name__, "an xgboost.Booster", TypeError)
+        fail("booster", type(booster).__name__, "an xgboost.Booster (of an estimator: get_booster())", TypeError)
     document = decode(booster.save_raw("ubj"))
     learner = document["learner"]
     n_classes, kind = int(learner["learner_model_param"]["num_class"]), learner["gradient_booster"]["name"]

@@ -309,3 +309,22 @@ def test_as_a_module(arguments: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert "abc-plugins" in done.stdout
+
+
+@pytest.mark.parametrize("with_pyarrow", [True, False])
+def test_zeros_in_front_of_labels_and_categories(
+    with_pyarrow: bool, tmp_path: Path, run: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not with_pyarrow:
+        monkeypatch.setattr(tablefiles, "find_spec", lambda _: None)
+    codes = ["001", "01", "1", "10"]
+    rows = [f"{code},{place},{code}" for code in codes for place in range(20)]
+    (tmp_path / "d.csv").write_text("\n".join(["zip,x,y", *rows]) + "\n")
+    (tmp_path / "one.csv").write_text("\n".join(["zip,x,y", *rows[40:]]) + "\n")  # without zeros in front
+    command = ["fit", tmp_path / "d.csv", "--target", "y", "--out", tmp_path / "m.abc", *FAST]
+    outcome = run(*command, "--categorical-features", "zip", "--eval-data", tmp_path / "one.csv")
+    assert outcome.code == 0, outcome.err
+    model = ABCBoostClassifier.load_model(tmp_path / "m.abc")
+    assert (model.classes_.tolist(), model.categories_[0].tolist()) == (codes, codes)
+    assert run("predict", tmp_path / "m.abc", tmp_path / "d.csv", "--out", tmp_path / "p.csv").code == 0
+    assert (tmp_path / "p.csv").read_text().split() == ["prediction", *np.repeat(codes, 20)]

@@ -299,6 +299,83 @@ class TestCsv:
             read_table(write("a,y\n1,0\n2,\n3,1\n"), target="y")
 
 
+@pytest.mark.usefixtures("reader")
+class TestCellsStayWhatTheyAre:
+    @pytest.mark.parametrize(
+        ("cells", "labels"),
+        [
+            (["001", "01", "1", "10"], ["001", "01", "1", "10"]),
+            (["01", "02", "10"], ["01", "02", "10"]),
+            (["2.0", "2", "1"], ["2.0", "2", "1"]),
+            (["+1", "-1"], [1.0, -1.0]),
+            (["0", "1", "10"], [0, 1, 10]),
+            (["0.5", "1.0"], [0.5, 1.0]),
+            (["true", "True", "false"], [True, True, False]),
+            (["2020-01-01", "2020-01-02"], ["2020-01-01", "2020-01-02"]),
+        ],
+    )
+    def test_labels(self, cells: list[str], labels: list[Any], write: Any) -> None:
+        found = read_table(write("x,y\n" + "".join(f"1,{cell}\n" for cell in cells)), target="y").labels
+        assert found is not None
+        assert [(type(label), label) for label in found.tolist()] == [(type(label), label) for label in labels]
+
+    @pytest.mark.parametrize("cell", ["", "NA"])
+    def test_missing_labels_among_numbers(self, cell: str, write: Any) -> None:
+        for first in ("0", "01"):
+            with pytest.raises(ValueError, match=r"target 'y' of .* is empty in row 2"):
+                read_table(write(f"x,y\n1,{first}\n2,{cell}\n3,1\n"), target="y")
+
+    def test_categories(self, write: Any) -> None:
+        path = write("zip,code,y\n01,2,a\n1,3,b\n01,2,a\n")
+        for categorical in (["zip", "code"], [0, 1], [True, True]):
+            levels = read_table(path, target="y", categorical=categorical).features.levels or []
+            assert [one.tolist() for one in levels if one is not None] == [["01", "1"], [2, 3]]
+        path = write("zip,y\n2.0,a\n2,b\n,b\n")
+        features = read_table(path, target="y", categorical=["zip"]).features
+        np.testing.assert_array_equal(features.array[:, 0], [1, 0, np.nan])
+        assert (features.levels or [])[0].tolist() == ["2", "2.0"]
+
+    def test_categories_that_a_model_knows(self, write: Any) -> None:
+        path = write("zip,b\n01,2\n1,3\n")
+        ((features, _),) = read_batches(path, columns=["zip"], categorical=["zip"], text=["zip"])
+        assert (features.levels or [])[0].tolist() == ["01", "1"]
+        for columns in (["zip"], ["zip", "b"]):
+            with pytest.warns(UserWarning, match="'zip' of .* has the category '01', but the model knows numbers"):
+                ((features, _),) = read_batches(path, columns=columns, categorical=["zip"])
+            assert (features.levels or [])[0].tolist() == [1]
+        with pytest.warns(UserWarning, match="has the category '01'"):
+            read_table(path, columns=["zip"], categorical=["zip"])
+
+    def test_numbers_with_zeros_in_front_are_warned_about(self, write: Any) -> None:
+        path = write("zip,b,y\n02139,1,u\n,02,u\n01001,3,v\n")
+        match = r"Column 'zip' of .* such as '02139', .*\(--categorical-features\) .*\(--drop\)"
+        with pytest.warns(UserWarning, match=match) as found:
+            read_table(path, target="y", categorical="from_dtype")
+        assert len(found) == 1
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            read_table(path, target="y", drop=["zip"])
+            read_table(path, target="y", categorical=["zip"])
+            read_table(path, target="y", categorical="from_dtype", text=["zip"])
+            read_table(path, columns=["zip", "b"])
+
+    @pytest.mark.parametrize(
+        "cell", ["2020-01-01", "2020-01-01 12:30:00", "2020-01-01T12:30:00.5Z", "12:30:00", "12:30", " 2020-12-31 "]
+    )
+    def test_dates_and_times(self, cell: str, write: Any) -> None:
+        path = write("when,y\n" + f"{cell},u\n,v\n" * 20)
+        shown = re.escape(repr(cell.strip()))
+        match = rf"Column 'when' of .* has dates or times, such as {shown}, .*--drop.*--categorical-features"
+        for categorical in ("from_dtype", None):
+            with pytest.raises(ValueError, match=match):
+                read_table(path, target="y", categorical=categorical)
+        for how in ({"categorical": ["when"]}, {"categorical": "from_dtype", "dates_as_text": True}):
+            levels = read_table(path, target="y", **how).features.levels or []
+            assert levels[0].tolist() == [cell.strip()]
+        ((features, _),) = read_batches(path, columns=["when"], categorical=["when"], text=["when"])
+        assert (features.levels or [])[0].tolist() == [cell.strip()]
+
+
 def test_parquet(tmp_path: Path) -> None:
     frame = pd.DataFrame(
         {"a": [1, 2], "b": pd.array([None, 0.5], dtype="Float64"), "y": pd.Categorical(["u", "v"])}, index=[5, 7]

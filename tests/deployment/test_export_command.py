@@ -62,6 +62,7 @@ def test_rows_that_rounding_sends_elsewhere_are_told(tmp_path, capsys, to):
     error = capsys.readouterr().err
     assert f"{out} was written, but 1 of 1 rows of {csv} differ by more than 1e-05" in error
     assert "features are rounded to float32" in error
+    assert ("train the model on features rounded to float32" in error) == (to == "xgboost")
     if to == "onnx":
         assert main([*command, "--force", "--input-type", "double"]) == 0
 

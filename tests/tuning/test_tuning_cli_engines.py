@@ -9,6 +9,7 @@ import pytest
 
 from abc_plugins import ABCBoostClassifier, cli
 from abc_plugins.data.tablewriting import write_table
+from abc_plugins.tuning.plan import make_plan
 from tuning import WeightedEnsemble
 
 FAST = ["--folds", "2", "--repeats", "1", "--max-rounds", "12", "--trials", "3", "--quiet"]
@@ -82,3 +83,41 @@ def test_saved_ensembles_predict_as_before(tmp_path, engine):
     again = WeightedEnsemble.load_model(tmp_path / "model.zip")
     assert np.allclose(again.predict_proba(X), by_hand)
     assert np.array_equal(again.predict(X), by_hand.argmax(axis=1))
+
+
+@pytest.mark.parametrize("engine", ["native", "lgbm", "xgb"])
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_how_a_file_is_written_down(tmp_path, capsys, monkeypatch, engine, suffix):
+    """Codes that only categories can tell apart in one split, decimal commas and a cell that is missing."""
+    seen = []
+
+    def watched(X, *others, **more):
+        seen.append(X)
+        return make_plan(X, *others, **more)
+
+    monkeypatch.setattr("abc_plugins.tuning.tuner.make_plan", watched)
+    codes = np.arange(120) % 12
+    columns = {"code": codes, "x": np.linspace(0, 1, 120), "animal": np.array(["ant", "bee", "cat"])[codes * 5 % 3]}
+    path = tmp_path / f"train.{suffix}"
+    options = ["--categorical-features", "code"]
+    if suffix == "csv":
+        rows = zip(*columns.values(), strict=True)
+        lines = [f"0{code};{str(x).replace('.', ',') if x < 0.9 else '?'};{animal}" for code, x, animal in rows]
+        path.write_text("\n".join(["code;x;animal", *lines]) + "\n")
+        options += ["--decimal", ",", "--missing", "?"]
+    else:
+        write_table(path, columns)
+    out = tmp_path / {"native": "model.abc", "lgbm": "model.txt", "xgb": "model.ubj"}[engine]
+    command = ["tune", str(path), "--target", "animal", "--engine", engine, *options, "--out", str(out)]
+    assert cli.main([*command, "--test-data", str(path), *FAST]) == 0, capsys.readouterr().err
+    assert "test set " in capsys.readouterr().out
+    [features] = seen
+    expected = sorted(f"0{code}" for code in range(12)) if suffix == "csv" else list(range(12))
+    assert [None if one is None else one.tolist() for one in features.levels] == [expected, None]
+    assert np.isnan(features.array[:, 1]).sum() == (12 if suffix == "csv" else 0)
+
+
+def test_a_category_that_is_no_column(files, capsys):
+    command = ["tune", str(files / "train.csv"), "--target", "animal", "--categorical-features", "color", *FAST]
+    assert cli.main(command) == 1
+    assert "--categorical-features must be columns of" in capsys.readouterr().err

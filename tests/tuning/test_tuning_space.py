@@ -8,8 +8,11 @@ import numpy as np
 import optuna
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from sklearn.metrics import log_loss
 from sklearn.model_selection import GroupKFold, TimeSeriesSplit
 
+from abc_plugins.tuning.ensemble import build_ensemble
+from abc_plugins.tuning.metric import TunedMetric
 from abc_plugins.tuning.space import applies, change_space, to_drawn, to_parameters
 from abc_plugins.tuning.splits import make_folds, usual_repeats, usual_validation_fraction
 from tuning import default_space, suggest, tune
@@ -226,3 +229,22 @@ def test_rare_classes_are_named_once():
         tune(X, y, n_trials=1, repeats=2, max_rounds=3, refit=False, progress=False)
     assert len(caught) == 1
     assert caught[0].filename == __file__
+
+
+def test_a_class_that_a_fold_is_not_trained_on_costs_as_in_scikit_learn():
+    codes, classes = np.array([0, 1, 2, 2], dtype=np.int32), np.array(["a", "b", "c"])
+    probabilities = np.array([[0.7, 0.3, 0.0], [0.2, 0.8, 0.0], [0.5, 0.5, 0.0], [1.0, 0.0, 0.0]])
+    expected = log_loss(codes, probabilities, labels=[0, 1, 2])
+    assert TunedMetric("logloss", classes).value(codes, probabilities, None) == pytest.approx(expected, rel=1e-12)
+    report = build_ensemble({0: [probabilities]}, [codes], [None], 0)
+    assert report.single_loss == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:classes with fewer rows")
+def test_the_summary_names_classes_that_folds_are_not_trained_on():
+    y = np.array(["ant"] * 20 + ["bee"] * 20 + ["cat"])
+    X = np.random.default_rng(0).normal(size=(41, 2))
+    for rows, is_named in ((41, True), (40, False)):
+        result = tune(X[:rows], y[:rows], n_trials=1, repeats=1, max_rounds=3, refit=False, progress=False)
+        assert ("classes          the training rows of some folds lack cat: " in result.summary()) == is_named
+    assert result.best_score < 2

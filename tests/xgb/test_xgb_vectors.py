@@ -90,3 +90,10 @@ def test_what_cannot_be_joined_is_refused(data):
     with_categories = xgboost.DMatrix(X, y, feature_types=["c", *["float"] * 4], enable_categorical=True)
     with pytest.raises(ValueError, match="booster must be one without"):
         with_vector_leaves(train({**PARAMS, "max_depth": 6}, with_categories, 3))
+
+
+def test_an_estimator_is_no_booster():
+    with pytest.raises(
+        TypeError, match=r"booster must be an xgboost\.Booster \(of an estimator: get_booster\(\)\); got"
+    ):
+        with_vector_leaves(xgboost.XGBClassifier())
